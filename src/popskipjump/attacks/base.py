@@ -1,0 +1,198 @@
+"""What every attack is: `init`, then `step` after `step`; and the loop that runs it to a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.border import Border
+from popskipjump.attacks.problem import Problem
+from popskipjump.sigmoid import Estimate
+from popskipjump.types import Status
+
+
+class Step(NamedTuple):
+    """What a step of an attack leaves: the border of the images that go on, and those that cannot."""
+
+    border: Border  # of the images still in the batch
+    ended: dict[int, Status]  # row -> why it left
+    memory: Any = None  # what only this attack understands
+
+
+class Attack(Protocol):
+    """An attack on all images of a problem in lock-step."""
+
+    iterations: int
+
+    def init(self, problem: Problem, rows: Tensor, start: Tensor) -> Step:
+        """From adversarial points `(A, d)` to the first border."""
+
+    def step(self, problem: Problem, before: Step, iteration: int) -> Step:
+        """One iteration, counted from 1, for the images of `before.border`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What happened, by iteration (0 is the first search) and image; an image that has left keeps its last values."""
+
+    distance: Tensor  # (T + 1, B) float64, of the border point
+    queries: Tensor  # (T + 1, B) int64, asked so far
+    points: Tensor | None  # (T + 1, B, d) float32, border points, on the CPU; None if not kept
+    centre: Tensor  # (T + 1, B) float64, the sigmoid's centre on its search line; nan without one
+    slope: Tensor  # (T + 1, B) float64, per unit of the search line
+    low: Tensor  # (T + 1, B) float64, noise at the adversarial end
+    high: Tensor  # (T + 1, B) float64, noise at the original
+    gap: Tensor  # (T + 1, B) float64, L2 length of the search line
+
+
+@dataclass(frozen=True, eq=False)
+class AttackResult:
+    """How an attack ended for each of B images."""
+
+    points: Tensor  # (B, d) float32, on the CPU
+    distances: Tensor  # (B,) float64; inf without a point
+    status: list[Status]
+    trace: Trace
+    estimate: Estimate | None  # (B,) of the last search lines
+
+
+class Progress(NamedTuple):
+    """How far a run is, for a progress bar."""
+
+    iteration: int
+    iterations: int
+    images: int  # still in the batch
+    queries: int  # so far, all images
+
+
+def run(
+    attack: Attack,
+    problem: Problem,
+    rows: Tensor,
+    start: Tensor,
+    status: list[Status],
+    *,
+    stop_distance: float | None = None,
+    keep_points: bool = True,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> AttackResult:
+    """Run an attack from starting points to the end of every image.
+
+    Args:
+        attack: what to run.
+        problem: B images.
+        rows: `(A,)` the images to attack.
+        start: `(A, d)` an adversarial point for each.
+        status: B, how the others have ended already; changed in place.
+        stop_distance: an image leaves once its point is this near.
+        keep_points: keep every iteration's points in the trace.
+        on_progress: called after every iteration.
+    """
+    record = _Record(problem, attack.iterations, keep_points)
+    try:
+        if len(rows):
+            now = attack.init(problem, rows, start)
+            for iteration in range(attack.iterations + 1):
+                if iteration:
+                    now = attack.step(problem, now, iteration)
+                record.write(iteration, now.border)
+                now = _without_ended(problem, now, status, record, stop_distance)
+                if on_progress is not None:
+                    asked = int(problem.ledger.total.sum())
+                    on_progress(Progress(iteration, attack.iterations, len(now.border.rows), asked))
+                if not len(now.border.rows):
+                    break
+            for row in now.border.rows.tolist():
+                status[row] = Status.FINISHED
+    except KeyboardInterrupt:
+        status[:] = [Status.INTERRUPTED if s is Status.RUNNING else s for s in status]
+    return record.result(status)
+
+
+def _without_ended(
+    problem: Problem, now: Step, status: list[Status], record: _Record, stop_distance: float | None
+) -> Step:
+    """Let go of the images that cannot or need not go on."""
+    ended = dict(now.ended)
+    if stop_distance is not None:
+        near = record.final_distance(now.border) <= stop_distance
+        ended |= dict.fromkeys(now.border.rows[near].tolist(), Status.CLOSE_ENOUGH)
+    ended |= dict.fromkeys(problem.failed, Status.ORACLE_FAILED)
+    for row, why in ended.items():
+        if status[row] is Status.RUNNING:
+            status[row] = why
+    stays = torch.tensor([row not in ended for row in now.border.rows.tolist()], dtype=torch.bool)
+    return now if bool(stays.all()) else now._replace(border=now.border.select(stays), ended={})
+
+
+class _Record:
+    """The trace as it grows, and the last border of every image."""
+
+    def __init__(self, problem: Problem, iterations: int, keep_points: bool) -> None:
+        images = len(problem.original)
+        self.problem = problem
+        self.last = 0
+        shape = (iterations + 1, images)
+        self.distance = torch.full(shape, torch.inf, dtype=torch.float64)
+        self.queries = torch.zeros(shape, dtype=torch.int64)
+        self.sigmoid = torch.full((4, *shape), torch.nan, dtype=torch.float64)
+        self.gap = torch.full(shape, torch.nan, dtype=torch.float64)
+        self.history = torch.zeros(*shape, problem.dimension) if keep_points else None
+        self.points = problem.original.to("cpu", copy=True)
+        self.final = torch.full((images,), torch.inf, dtype=torch.float64)
+
+    def write(self, iteration: int, border: Border) -> None:
+        """Note an iteration's border."""
+        self.last = iteration
+        if iteration:
+            for table in (self.distance, self.queries, self.gap):
+                table[iteration] = table[iteration - 1]
+            self.sigmoid[:, iteration] = self.sigmoid[:, iteration - 1]
+            if self.history is not None:
+                self.history[iteration] = self.history[iteration - 1]
+        rows = border.rows
+        self.distance[iteration, rows] = border.distance
+        self.queries[iteration] = self.problem.ledger.total
+        self.gap[iteration, rows] = border.gap
+        if border.estimate is not None:
+            e = border.estimate
+            self.sigmoid[:, iteration, rows] = torch.stack((e.centre, e.slope, e.low, e.high))
+        if self.history is not None:
+            self.history[iteration, rows] = border.point.cpu()
+        final = self._final_points(border)
+        self.points[rows] = final.cpu()
+        self.final[rows] = self._sizes(final, rows)
+
+    def _final_points(self, border: Border) -> Tensor:
+        """The point to return: on the adversarial side with confidence."""
+        original = self.problem.original[border.rows.to(self.problem.device)]
+        return self.problem.norm.blend(border.outer, original, self.problem.on_device(border.safe))
+
+    def _sizes(self, points: Tensor, rows: Tensor) -> Tensor:
+        original = self.problem.original[rows.to(self.problem.device)]
+        return self.problem.norm.size(points - original).to("cpu", torch.float64)
+
+    def final_distance(self, border: Border) -> Tensor:
+        """Distances of the points to be returned: `(A,)`."""
+        return self.final[border.rows]
+
+    def result(self, status: list[Status]) -> AttackResult:
+        """Everything, with images that found nothing at an infinite distance and misclassified ones at 0."""
+        for later in range(self.last + 1, len(self.distance)):
+            for table in (self.distance, self.queries, self.gap):
+                table[later] = table[self.last]
+            self.sigmoid[:, later] = self.sigmoid[:, self.last]
+            if self.history is not None:
+                self.history[later] = self.history[self.last]
+        at_once = torch.tensor([s is Status.MISCLASSIFIED for s in status], dtype=torch.bool)
+        self.final[at_once] = 0.0
+        self.distance[:, at_once] = 0.0
+        centre, slope, low, high = self.sigmoid
+        trace = Trace(self.distance, self.queries, self.history, centre, slope, low, high, self.gap)
+        known = not bool(torch.isnan(centre[-1]).all())
+        estimate = Estimate(centre[-1], slope[-1].log10(), low[-1], high[-1]) if known else None
+        return AttackResult(self.points, self.final, status, trace, estimate)

@@ -1,0 +1,73 @@
+"""What the parts of a walk hand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.problem import Problem
+from popskipjump.sigmoid import Estimate
+
+
+class Border(NamedTuple):
+    """A point on the estimated border for each of A images, and what is known of the search line it lies on."""
+
+    rows: Tensor  # (A,) int64, on the CPU
+    outer: Tensor  # (A, d) the adversarial end of the line; the other end is the original
+    point: Tensor  # (A, d) where the border was found
+    position: Tensor  # (A,) of the point on the line, 0 = outer
+    safe: Tensor  # (A,) the position nearest to the original that is adversarial with confidence
+    distance: Tensor  # (A,) of the point from the original, in the norm of the problem
+    gap: Tensor  # (A,) L2 length of the line
+    effort: Tensor  # (A,) how many times the noiseless number of directions this noise needs
+    searched: Tensor  # (A,) int64, decisions asked in the search
+    settled: Tensor  # (A,) bool, False where the budget or a cap cut the search short
+    estimate: Estimate | None = None  # (A,) of the sigmoid along the line; None for a search without noise
+
+    def select(self, chosen: Tensor) -> Border:
+        """Some of the images: an index or a mask `(A,)` on the CPU."""
+        parts = [value[chosen.to(value.device)] for value in self[:-1] if isinstance(value, Tensor)]
+        estimate = None if self.estimate is None else Estimate(*(value[chosen] for value in self.estimate))
+        return Border(*parts, estimate=estimate)
+
+
+def merge(take: Tensor, new: Border, old: Border) -> Border:
+    """Row by row, the new border where `take` is true, else the old one: bool `(A,)` on the CPU."""
+
+    def choose(fresh: Tensor, kept: Tensor) -> Tensor:
+        mask = take.to(fresh.device)
+        return torch.where(mask.unsqueeze(1) if fresh.ndim == 2 else mask, fresh, kept)
+
+    parts = [choose(f, k) for f, k in zip(new[:-1], old[:-1], strict=True) if isinstance(f, Tensor) and k is not None]
+    if new.estimate is None or old.estimate is None:
+        return Border(*parts, estimate=new.estimate)
+    return Border(*parts, estimate=Estimate(*(choose(f, k) for f, k in zip(new.estimate, old.estimate, strict=True))))
+
+
+class Locate(Protocol):
+    """Finds the border on a line."""
+
+    def __call__(
+        self, problem: Problem, rows: Tensor, outer: Tensor, iteration: int, previous: Border | None
+    ) -> Border:
+        """Search between `outer` `(A, d)` and the originals; `previous` is the border of the iteration before."""
+
+
+class Direction(Protocol):
+    """Estimates the border's normal, towards the adversarial side."""
+
+    def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
+        """`(A, d)`, of any length; 0 where nothing was learned."""
+
+
+class Advance(Protocol):
+    """Steps along a direction to the outer end of the next search line."""
+
+    def __call__(self, problem: Problem, border: Border, gradient: Tensor, iteration: int) -> Tensor:
+        """`(A, d)` within the bounds."""
+
+
+Schedule = Callable[[int], float]

@@ -1,0 +1,129 @@
+"""The boundary attack (Brendel, Rauber and Bethge, ICLR 2018)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.base import Step
+from popskipjump.attacks.border import Border
+from popskipjump.attacks.parts.locate import BinarySearch, border_at
+from popskipjump.attacks.problem import Problem
+from popskipjump.geometry import clip, per_row
+from popskipjump.rng import normal
+from popskipjump.types import Status
+
+_WINDOW = 100  # answers that a success rate is taken over
+
+
+class _Walk(NamedTuple):
+    """What the next proposals need."""
+
+    point: Tensor  # (A, d) adversarial, as far as is known
+    orthogonal: Tensor  # (A,) size of the step across, in units of the distance
+    forward: Tensor  # (A,) size of the step towards the original, in units of the distance
+    across: Tensor  # (A,) running rate of adversarial answers after the step across alone
+    whole: Tensor  # (A,) running rate of accepted proposals
+
+
+@dataclass(frozen=True)
+class BoundaryAttack:
+    """A random walk along the border: a step across, then a step towards the original, kept if adversarial.
+
+    Args:
+        iterations: entries of the trace.
+        proposals: tried in each; 32 x 780 is the published 25,000.
+        orthogonal: first size of the step across, in units of the distance.
+        forward: first size of the step towards the original.
+        test_every: every so many proposals, the step across is also asked about alone, to set its size.
+        adapt: factor by which sizes change.
+    """
+
+    iterations: int = 32
+    proposals: int = 780
+    orthogonal: float = 0.01
+    forward: float = 0.01
+    test_every: int = 10
+    adapt: float = 1.5
+
+    def build(self, dimension: int) -> BoundaryAttack:
+        """The attack for inputs of d values: the same for all."""
+        return self
+
+    def init(self, problem: Problem, rows: Tensor, start: Tensor) -> Step:
+        """See `Attack`."""
+        border = BinarySearch(theta=0.01)(problem, rows, start, 0, None)
+        ones = torch.ones(len(rows))
+        walk = _Walk(border.point, self.orthogonal * ones, self.forward * ones, 0.5 * ones, 0.25 * ones)
+        return Step(border, {}, dict(zip(rows.tolist(), range(len(rows)), strict=True)) | {-1: walk})
+
+    def step(self, problem: Problem, before: Step, iteration: int) -> Step:
+        """See `Attack`."""
+        rows = before.border.rows
+        places, walk = before.memory, before.memory[-1]
+        kept = torch.tensor([places[row] for row in rows.tolist()])
+        walk = _Walk(*(value[kept.to(value.device)] for value in walk))
+        for proposal in range(self.proposals):
+            number = (iteration - 1) * self.proposals + proposal
+            going = (problem.affordable(rows) >= 2).nonzero().flatten()
+            if not len(going) or len(problem.failed) == len(rows):
+                break
+            walk = self._propose(problem, rows, walk, going, number)
+        zero = torch.zeros(len(rows), dtype=torch.float64)
+        settled = torch.ones(len(rows), dtype=torch.bool)
+        none = torch.zeros(len(rows), dtype=torch.int64)
+        border: Border = border_at(problem, rows, walk.point, zero, zero, zero + 1, none, settled, None)
+        ended = dict.fromkeys(rows[problem.affordable(rows) < 2].tolist(), Status.BUDGET_SPENT)
+        memory = dict(zip(rows.tolist(), range(len(rows)), strict=True)) | {-1: walk}
+        return Step(border, ended, memory)
+
+    def _propose(self, problem: Problem, rows: Tensor, walk: _Walk, going: Tensor, number: int) -> _Walk:
+        """One proposal for each of the images in `going`."""
+        there = going.to(problem.device)
+        original = problem.original[rows[going].to(problem.device)]
+        point = walk.point[there]
+        aside = self._aside(problem, rows[going], point, original, walk.orthogonal[going], number)
+        across, whole = walk.across.clone(), walk.whole.clone()
+        if number % self.test_every == 0:
+            fine = problem.decide(aside.clone(), rows[going], "step").cpu()
+            across[going] += (fine.float() - across[going]) * self.test_every / _WINDOW
+        shrink = per_row(problem.on_device(walk.forward[going]))
+        ahead = clip(aside + shrink * (original - aside), problem.bounds)
+        accepted = problem.decide(ahead, rows[going], "walk")
+        whole[going] += (accepted.cpu().float() - whole[going]) / _WINDOW
+        moved = walk.point.clone()
+        moved[there] = torch.where(per_row(accepted), ahead, point)
+        if number % self.test_every:
+            return walk._replace(point=moved, across=across, whole=whole)
+        return self._adapt(walk._replace(point=moved, across=across, whole=whole), number)
+
+    def _aside(
+        self, problem: Problem, rows: Tensor, point: Tensor, original: Tensor, size: Tensor, number: int
+    ) -> Tensor:
+        """A random point at the same distance from the original, about `size` distances away: `(A, d)`."""
+        image = problem.image_id[rows]
+        roots = problem.key.child("boundary").roots(image, torch.full_like(image, number)).to(problem.device)
+        noise = normal(roots, problem.dimension)
+        out = point - original
+        length = torch.linalg.vector_norm(out, dim=1, keepdim=True).clamp(min=1e-12)
+        unit = out / length
+        noise = noise - (noise * unit).sum(dim=1, keepdim=True) * unit
+        noise = noise / torch.linalg.vector_norm(noise, dim=1, keepdim=True).clamp(min=1e-12)
+        size = per_row(problem.on_device(size))
+        turned = (unit + size * noise) / torch.sqrt(1 + size**2)
+        return clip(original + length * turned, problem.bounds)
+
+    def _adapt(self, walk: _Walk, number: int) -> _Walk:
+        """Keep about half of the steps across adversarial, and about a quarter of the proposals accepted."""
+        if number < _WINDOW:
+            return walk
+        across = torch.where(walk.across > 0.5, self.adapt, 1.0) * torch.where(walk.across < 0.2, 1 / self.adapt, 1.0)
+        whole = torch.where(walk.whole > 0.25, self.adapt, 1.0) * torch.where(walk.whole < 0.1, 1 / self.adapt, 1.0)
+        gentle = 1 / (_WINDOW / self.test_every)  # spread one change over a window
+        return walk._replace(
+            orthogonal=(walk.orthogonal * (across * 1.0) ** gentle).clamp(1e-6, 1.0),
+            forward=(walk.forward * whole**gentle).clamp(1e-6, 0.5),
+        )

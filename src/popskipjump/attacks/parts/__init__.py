@@ -1,0 +1,1 @@
+"""The parts that attacks are composed of: start, locate, direction, advance."""

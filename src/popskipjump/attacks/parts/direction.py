@@ -1,0 +1,209 @@
+"""Estimating the border's normal from answers around a border point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.border import Border
+from popskipjump.attacks.parts.pool import BLOCK, DirectionPool, block_rows
+from popskipjump.attacks.problem import Problem
+from popskipjump.errors import InputError
+from popskipjump.geometry import per_row
+
+CHUNK = 512  # rows of one call to the classifier: large enough for its best speed, small enough for the cache
+
+
+class Spread(Protocol):
+    """How far around the border point to ask."""
+
+    def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
+        """beta, the standard deviation of one coordinate: `(A,)`."""
+
+
+@dataclass(frozen=True)
+class LineSpread:
+    """PSJ's: a fixed part of the search line (1/100 on MNIST, 1/300 on CIFAR-10; errata E6)."""
+
+    part: float
+
+    def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
+        """See `Spread`."""
+        return self.part * border.gap
+
+
+@dataclass(frozen=True)
+class DistanceSpread:
+    """HSJ's: `delta_t = part ||x_t - x_*||`, by default 1/d; in the first iteration a tenth of the bounds' range.
+
+    Args:
+        part: delta_t in units of the distance; None for 1/d.
+        first: delta_1 in units of the range of the bounds; None for no exception.
+    """
+
+    part: float | None = None
+    first: float | None = 0.1
+
+    def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
+        """See `Spread`."""
+        dimension = problem.dimension
+        if iteration == 1 and self.first is not None:
+            delta = torch.full_like(border.distance, self.first * problem.bounds.range)
+        else:
+            delta = border.distance * (1 / dimension if self.part is None else self.part)
+        return delta / dimension**0.5
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many directions: `n_t = base sqrt(t)` times the effort that the noise needs, within limits.
+
+    Args:
+        base: n_0 of the noiseless attack.
+        factor: on all of it.
+        at_least: smallest effort. The paper lets n_t fall to the noiseless number, not below it.
+        limit: largest n_t.
+    """
+
+    base: float = 100.0
+    factor: float = 1.0
+    at_least: float = 1.0
+    limit: int = 50_000
+
+    def __post_init__(self) -> None:
+        if self.base <= 0 or self.factor <= 0 or self.at_least < 0 or self.limit < 1:
+            raise InputError(f"the number of directions must be positive: {self}.")
+
+    def noiseless(self, iteration: int) -> float:
+        """n_t^det."""
+        return min(self.base * self.factor * iteration**0.5, self.limit)
+
+    def __call__(self, effort: Tensor, iteration: int) -> Tensor:
+        """`(A,)` -> int64 `(A,)`."""
+        wanted = self.noiseless(iteration) * effort.clamp(min=self.at_least)
+        return wanted.clamp(1, self.limit).to(torch.int64)
+
+
+@dataclass(frozen=True)
+class MonteCarlo:
+    """u = sum_i phi(x_t + delta_i) delta_i over random directions (eq. 1), with the displacements as clipped.
+
+    Args:
+        count: how many.
+        spread: how far.
+        sphere: directions of one length, as in HSJ, instead of normal ones, as in PSJ.
+        baseline: subtract the mean answer, HSJ's variance reduction, which PSJ does not use.
+    """
+
+    count: Count
+    spread: Spread
+    sphere: bool = False
+    baseline: bool = False
+
+    def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
+        """See `Direction`."""
+        counts = self.count(border.effort, iteration)
+        # Keep what the next search cost last time; a direction that cannot be used is a waste.
+        spare = (problem.affordable(border.rows) - border.searched).clamp(min=0)
+        counts = torch.minimum(counts, spare)
+        spread = problem.on_device(self.spread(problem, border, iteration))
+        sums, answers = accumulate(problem, border, spread, counts, iteration, self.sphere)
+        return combine(sums, answers, problem.on_device(counts), border.point, self.baseline)
+
+
+def accumulate(
+    problem: Problem, border: Border, spread: Tensor, counts: Tensor, iteration: int, sphere: bool
+) -> tuple[Tensor, Tensor]:
+    """Ask around each border point and add up on the very buffer that the classifier read.
+
+    Args:
+        problem: what is asked.
+        border: A points.
+        spread: `(A,)` beta, on the device.
+        counts: `(A,)` int64, on the CPU.
+        iteration: t, part of the address of the directions.
+        sphere: see `MonteCarlo`.
+
+    Returns:
+        `(A, 2, d)`: the sums of y_i q_i and of q_i over the points q_i that were asked, y = +1 for adversarial and
+        -1 otherwise; and `(A,)` the sum of y_i.
+    """
+    pool = DirectionPool.of(problem, sphere)
+    rows_per_block = block_rows(problem.dimension)
+    capacity = CHUNK if rows_per_block == BLOCK else rows_per_block
+    buffer = torch.empty(capacity, problem.dimension, device=problem.device)
+    sums = torch.zeros(len(counts), 2, problem.dimension, device=problem.device)
+    answers = torch.zeros(len(counts), device=problem.device)
+    for chunk in _chunks(counts.tolist(), rows_per_block, len(buffer)):
+        images = torch.tensor([piece.image for piece in chunk])
+        sizes = [piece.size for piece in chunk]
+        blocks, scales = pool.draw(border.rows[images], iteration, torch.tensor([piece.number for piece in chunk]))
+        scales.mul_(per_row(spread[images.to(problem.device)]))
+        used = buffer[: sum(sizes)]
+        for piece, part, block, scale in zip(chunk, used.split(sizes), blocks, scales, strict=True):
+            torch.addcmul(border.point[piece.image], block[: piece.size], scale, out=part)
+        rows = border.rows[images].repeat_interleave(torch.tensor(sizes))
+        weights = torch.ones(2, len(used), device=problem.device)
+        weights[0] = problem.decide(used, rows, "direction")
+        weights[0].mul_(2).sub_(1)
+        for piece, part, weight in zip(chunk, used.split(sizes), weights.split(sizes, dim=1), strict=True):
+            sums[piece.image].addmm_(weight, part)
+            answers[piece.image] += weight[0].sum()
+    return sums, answers
+
+
+class _Piece(NamedTuple):
+    """One block of one image's directions."""
+
+    image: int
+    number: int
+    size: int
+
+
+def _chunks(counts: list[int], block: int, capacity: int) -> Iterator[list[_Piece]]:
+    """Pack blocks into chunks of at most `capacity` rows; a block is never divided.
+
+    The blocks of an image are the same whatever the chunks, so its sums are too, to the last digit.
+    """
+    chunk: list[_Piece] = []
+    filled = 0
+    for image, count in enumerate(counts):
+        for number, start in enumerate(range(0, count, block)):
+            size = min(block, count - start)
+            if filled + size > capacity:
+                yield chunk
+                chunk, filled = [], 0
+            chunk.append(_Piece(image, number, size))
+            filled += size
+    if chunk:
+        yield chunk
+
+
+def combine(sums: Tensor, answers: Tensor, counts: Tensor, point: Tensor, baseline: bool) -> Tensor:
+    """The gradient estimate from the sums of `accumulate`: `(A, d)`.
+
+    sum (y_i - m) (q_i - x) = sum (y_i - m) q_i - (sum y_i - n m) x, with m the mean answer or 0. If all answers are
+    equal there is nothing to subtract: m = 0, as published.
+    """
+    mean = answers / counts.clamp(min=1)
+    mean = torch.where(mean.abs() < 1, mean, 0.0) if baseline else torch.zeros_like(mean)
+    rest = answers - counts * mean
+    return sums[:, 0] - per_row(mean) * sums[:, 1] - per_row(rest) * point
+
+
+@dataclass(frozen=True)
+class TrueDirection:
+    """The true gradient, from the white box: PSJ-TrueGrad."""
+
+    def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
+        """See `Direction`."""
+        if problem.white_box is None or problem.labels is None:
+            raise InputError("the true gradient needs a white box: pass a torch module that gives logits.")
+        rows = border.rows.to(problem.device)
+        targets = None if problem.targets is None else problem.targets[rows]
+        points = border.point.reshape(-1, *problem.shape)
+        return problem.white_box.margin_gradient(points, problem.labels[rows], targets).flatten(1)

@@ -1,0 +1,305 @@
+"""Finding the border on a search line: without noise by bisection, with noise by Bayesian experimental design."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.border import Border
+from popskipjump.attacks.parts.direction import Count
+from popskipjump.attacks.problem import Problem
+from popskipjump.rng import uniform
+from popskipjump.sigmoid import (
+    Estimate,
+    Grid,
+    SigmoidPosterior,
+    answer_correlation,
+    expected_ratio,
+    expected_sample_size,
+    mutual_information,
+    shared_grid,
+)
+
+_EFFORT_LIMIT = 1e4  # no cell of a posterior may ask for more, or one far tail would decide alone
+
+
+@dataclass(frozen=True)
+class BinarySearch:
+    """HSJ's bisection down to a part `theta` of the line; d^(-3/2) for L2, d^(-2) for L-infinity as published."""
+
+    theta: float | None = None
+
+    def __call__(
+        self, problem: Problem, rows: Tensor, outer: Tensor, iteration: int, previous: Border | None
+    ) -> Border:
+        """See `Locate`."""
+        original = problem.original[rows.to(problem.device)]
+        power = 1.5 if problem.norm.name == "l2" else 2.0
+        theta = problem.dimension**-power if self.theta is None else self.theta
+        low = torch.zeros(len(rows), dtype=torch.float64)  # adversarial
+        high = torch.ones(len(rows), dtype=torch.float64)  # not adversarial
+        searched = torch.zeros(len(rows), dtype=torch.int64)
+        while True:
+            going = ((high - low > theta) & (problem.affordable(rows) > 0)).nonzero().flatten()
+            middle = (low[going] + high[going]) / 2
+            # The bisection must end where float32 cannot tell its ends apart.
+            going = going[(middle > low[going]) & (middle < high[going]) & (searched[going] < 60)]
+            if not len(going):
+                break
+            middle = (low[going] + high[going]) / 2
+            chosen = going.to(problem.device)
+            points = problem.norm.blend(outer[chosen], original[chosen], problem.on_device(middle))
+            adversarial = problem.decide(points, rows[going], "search").cpu()
+            low[going[adversarial]] = middle[adversarial]
+            high[going[~adversarial]] = middle[~adversarial]
+            searched[going] += 1
+        return border_at(problem, rows, outer, low, low, torch.ones_like(low), searched, high - low <= theta, None)
+
+
+def border_at(
+    problem: Problem,
+    rows: Tensor,
+    outer: Tensor,
+    position: Tensor,
+    safe: Tensor,
+    effort: Tensor,
+    searched: Tensor,
+    settled: Tensor,
+    estimate: Estimate | None,
+) -> Border:
+    """The border at known positions of the lines from `outer` `(A, d)` to the originals; the rest as in `Border`."""
+    original = problem.original[rows.to(problem.device)]
+    point = problem.norm.blend(outer, original, problem.on_device(position))
+    distance = problem.norm.size(point - original).to("cpu", torch.float64)
+    gap = torch.linalg.vector_norm(outer - original, dim=1).to("cpu", torch.float64)
+    return Border(rows, outer, point, position, safe, distance, gap, effort, searched, settled, estimate)
+
+
+@dataclass(frozen=True)
+class BayesianSearch:
+    """PSJ's NoisyBinSearch (Algorithm 2), with every choice of the text.
+
+    Args:
+        grid: what the sigmoid's parameters may be.
+        spread: beta, in units of the line, of the directions that will be drawn around the result.
+        count: how many directions a noiseless classifier would get; the search stops when further queries save
+            fewer of them than they cost.
+        acquisition: ask where the mutual information is largest, or where the expected sample size is smallest.
+        estimate: mean or maximum a posteriori.
+        sample_size: effort from the point estimate, from the posterior of the centre (Algorithm 1), or from the whole
+            posterior.
+        check_every: k; the stopping rule is looked at every k queries.
+        per_step: queries for each look at the acquisition (acceleration trick 1).
+        spread_over: 1.0 asks them all at the best position; 0.9 spreads them evenly over the positions that are within
+            90% of it.
+        shrink: narrow the priors around the previous result, to 1/t of their width, 1/10 at the narrowest (trick 2).
+        confidence: how sure the safe position is to lie on the adversarial side of the centre.
+        limit: queries of one search at most.
+    """
+
+    grid: Grid = field(default_factory=Grid)
+    spread: float = 0.01
+    count: Count = field(default_factory=Count)
+    acquisition: Literal["information", "sample-size"] = "information"
+    estimate: Literal["mean", "map"] = "mean"
+    sample_size: Literal["signal", "point", "centre", "posterior"] = "signal"
+    check_every: int = 10
+    per_step: int = 1
+    spread_over: float = 1.0
+    shrink: bool = False
+    confidence: float = 0.95
+    limit: int = 1000
+
+    def __call__(
+        self, problem: Problem, rows: Tensor, outer: Tensor, iteration: int, previous: Border | None
+    ) -> Border:
+        """See `Locate`."""
+        search = _Search(self, problem, rows, outer, iteration, previous)
+        while len(search.going):
+            search.ask()
+        return search.result()
+
+    def effort(self, posterior: SigmoidPosterior, estimate: Estimate, sample_size: str) -> Tensor:
+        """Sample size in units of the noiseless one: `(B,)` float64."""
+        if sample_size == "signal":
+            table = signal_table(posterior.grid, self.spread)
+            return effort_of(expected_ratio(posterior, table, estimate.centre))
+        if sample_size == "posterior":
+            table = effort_table(posterior.grid, self.spread)
+            return expected_ratio(posterior, table, estimate.centre)
+        slope, lost = estimate.slope.unsqueeze(1), estimate.lost.unsqueeze(1)
+        if sample_size == "point":
+            return effort_at(torch.zeros_like(slope), slope, self.spread, lost).squeeze(1)
+        offset = posterior.grid.position - estimate.centre.unsqueeze(1)
+        return (posterior.centre_marginal() * effort_at(offset, slope, self.spread, lost)).sum(dim=1)
+
+
+def effort_of(correlation: Tensor) -> Tensor:
+    """n_t / n_t^det: how much weaker an answer is than HSJ's without noise at an offset of one beta (eq. 4)."""
+    reference = answer_correlation(torch.tensor(1.0, dtype=torch.float64), torch.tensor(torch.inf), 1.0)
+    return ((reference / correlation.clamp(min=1e-12)) ** 2).clamp(max=_EFFORT_LIMIT)
+
+
+def effort_at(offset: Tensor, slope: Tensor, spread: float, lost: Tensor) -> Tensor:
+    """`effort_of` a sigmoid with known parameters."""
+    return effort_of(answer_correlation(offset, slope, spread, lost))
+
+
+@lru_cache(maxsize=16)
+def signal_table(grid: Grid, spread: float) -> Tensor:
+    """`answer_correlation` for every lag and channel of a grid: float32 `(2n - 1, C)`."""
+    lost = grid.floor.sum(dim=1)
+    return answer_correlation(grid.lag.unsqueeze(1), torch.pow(10.0, grid.log_slope), spread, lost).to(torch.float32)
+
+
+@lru_cache(maxsize=16)
+def effort_table(grid: Grid, spread: float) -> Tensor:
+    """`effort_of` every lag and channel of a grid: float32 `(2n - 1, C)`."""
+    return effort_of(signal_table(grid, spread))
+
+
+class _Search:
+    """One search of all images in lock-step; those that are done leave at the next check."""
+
+    def __init__(
+        self,
+        config: BayesianSearch,
+        problem: Problem,
+        rows: Tensor,
+        outer: Tensor,
+        iteration: int,
+        previous: Border | None,
+    ) -> None:
+        self.config, self.problem, self.rows, self.outer, self.iteration = config, problem, rows, outer, iteration
+        self.grid = shared_grid(config.grid)
+        self.original = problem.original[rows.to(problem.device)]
+        self.posterior = self._prior(previous)
+        self.going = torch.arange(len(rows))  # images still searching, as rows of this search
+        self.asked = 0
+        self.noiseless = config.count.noiseless(max(iteration, 1))
+        self.before = torch.full((len(rows),), torch.inf, dtype=torch.float64)
+        # what the finished images leave behind
+        self.position = torch.full((len(rows),), 0.5, dtype=torch.float64)
+        self.safe = torch.zeros(len(rows), dtype=torch.float64)
+        self.effort = torch.ones(len(rows), dtype=torch.float64)
+        self.searched = torch.zeros(len(rows), dtype=torch.int64)
+        self.settled = torch.zeros(len(rows), dtype=torch.bool)
+        self.found = Estimate(*(torch.zeros(len(rows), dtype=torch.float64) for _ in range(4)))
+
+    def _prior(self, previous: Border | None) -> SigmoidPosterior:
+        prior = SigmoidPosterior.uniform(self.grid, len(self.rows))
+        if not self.config.shrink or previous is None or previous.estimate is None:
+            return prior
+        part = 1 / min(max(self.iteration, 1), 10)
+        low, high = self.grid.slope_range
+        estimate = previous.estimate
+        for values, width, last in (
+            (self.grid.position.unsqueeze(1), 1.0, estimate.centre),
+            (self.grid.log_slope.unsqueeze(0), high - low, estimate.log_slope),
+        ):
+            # An interval of the same length that stays within the grid.
+            least, most = float(values.min()), float(values.max())
+            start = (last - part * width / 2).clamp(least, most - part * width)[:, None, None]
+            inside = (values >= start - 1e-9) & (values <= start + part * width + 1e-9)
+            prior.weights *= inside
+        return prior
+
+    def ask(self) -> None:
+        """One step: choose positions, ask, learn; look at the stopping rule when it is time."""
+        self._leave(self._unaffordable())
+        if not len(self.going):
+            return
+        chosen = self.going.to(self.problem.device)
+        for index in self._positions():
+            position = self.grid.position[index]
+            points = self.problem.norm.blend(
+                self.outer[chosen], self.original[chosen], self.problem.on_device(position)
+            )
+            answers = self.problem.decide(points, self.rows[self.going], "search")
+            self.posterior.update(index, answers.tolist())
+            self.asked += 1
+        if self.asked % self.config.check_every < self.config.per_step:
+            self._check()
+
+    def _positions(self) -> list[list[int]]:
+        """`per_step` lists of one grid index for each image."""
+        config = self.config
+        if config.acquisition == "information":
+            value, total = mutual_information(self.posterior)
+            self.posterior.rescale(total)
+        else:
+            value = -expected_sample_size(self.posterior, effort_table(self.grid, config.spread)).to(torch.float32)
+        best = value.numpy().argmax(axis=1).tolist()
+        if config.per_step == 1 or config.spread_over >= 1.0:
+            return [best] * config.per_step
+        return self._near_best(value)
+
+    def _near_best(self, value: Tensor) -> list[list[int]]:
+        """Positions drawn evenly among those that are nearly as good as the best."""
+        top = value.amax(dim=1, keepdim=True)
+        # A size to be small is negative here: within 90% then means not more than 1/0.9 of it.
+        part = self.config.spread_over if self.config.acquisition == "information" else 1 / self.config.spread_over
+        near = value >= part * top
+        image = self.problem.image_id[self.rows[self.going]]
+        key = self.problem.key.child("search", self.iteration)
+        draws = uniform(key.roots(image, torch.full_like(image, self.asked)), self.config.per_step)  # (B, m)
+        rank = (draws * near.sum(dim=1, keepdim=True)).to(torch.int64) + 1
+        order = near.cumsum(dim=1)
+        return [(order >= rank[:, m : m + 1]).to(torch.int8).argmax(dim=1).tolist() for m in range(rank.shape[1])]
+
+    def _unaffordable(self) -> Tensor:
+        """Which images cannot pay the next step: bool over `going`."""
+        rows = self.rows[self.going]
+        stop = self.problem.affordable(rows) < self.config.per_step
+        for row in self.problem.failed:
+            stop |= rows == row
+        return stop
+
+    def _check(self) -> None:
+        """The stopping rule: stop when k queries change the directions' number by no more than k."""
+        estimate = self._estimate()
+        now = self.config.effort(self.posterior, estimate, self._stopping_size()) * self.noiseless
+        now = now.clamp(max=float(self.config.count.limit))
+        settled = (now - self.before).abs() <= self.config.check_every
+        self.settled[self.going[settled]] = True
+        self.before = now
+        self._leave(settled | torch.full_like(settled, self.asked >= self.config.limit))
+
+    def _stopping_size(self) -> str:
+        """Algorithm 2 takes the whole posterior where Algorithm 1 takes that of the centre."""
+        return "posterior" if self.config.sample_size == "centre" else self.config.sample_size
+
+    def _estimate(self) -> Estimate:
+        return self.posterior.mean() if self.config.estimate == "mean" else self.posterior.mode()
+
+    def _leave(self, done: Tensor) -> None:
+        """Write down the results of some of the searching images and let them go: bool over `going`."""
+        if not bool(done.any()):
+            return
+        who, posterior = self.going[done], self.posterior.select(done)
+        estimate = posterior.mean() if self.config.estimate == "mean" else posterior.mode()
+        self.position[who] = estimate.centre
+        self.safe[who] = torch.minimum(posterior.centre_quantile(1 - self.config.confidence), estimate.centre)
+        self.effort[who] = self.config.effort(posterior, estimate, self.config.sample_size)
+        self.searched[who] = self.asked
+        for kept, value in zip(self.found, estimate, strict=True):
+            kept[who] = value
+        self.going, self.posterior, self.before = self.going[~done], self.posterior.select(~done), self.before[~done]
+
+    def result(self) -> Border:
+        """What was found for all images."""
+        return border_at(
+            self.problem,
+            self.rows,
+            self.outer,
+            self.position,
+            self.safe,
+            self.effort,
+            self.searched,
+            self.settled,
+            self.found,
+        )

@@ -1,0 +1,67 @@
+"""Random directions at a fraction of the price of drawing them.
+
+A pool of Gaussian rows is drawn once. An image's directions are consecutive rows of it, from a place of its own, each
+multiplied by a vector of random signs of its own: still exactly Gaussian, and independent within a block. A new
+vector of signs is drawn for every block, so that rows that come round again are uncorrelated with what they were.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.problem import Problem
+from popskipjump.rng import Key, integers, normal, signs
+
+BLOCK = 256
+_POOL_BYTES = 32 << 20
+_BLOCK_BYTES = 16 << 20
+
+
+def block_rows(dimension: int) -> int:
+    """Rows of one block: a function of the input's size alone, so that results do not depend on anything else."""
+    return max(1, min(BLOCK, _BLOCK_BYTES // (4 * dimension)))
+
+
+class DirectionPool:
+    """Addressable directions for the images of a problem."""
+
+    def __init__(self, key: Key, dimension: int, image_id: Tensor, device: torch.device, sphere: bool) -> None:
+        self._key = key.child("directions")
+        self._rows = block_rows(dimension)
+        self._blocks = max(2, min(32, _POOL_BYTES // (4 * dimension * self._rows)))
+        self._image_id = image_id
+        numbers = torch.arange(self._blocks * self._rows, device=device)
+        # One call for each block bounds the memory of the integer arithmetic.
+        self._pool = torch.cat([normal(self._key.child("pool").roots(n), dimension) for n in numbers.split(self._rows)])
+        if sphere:
+            self._pool *= dimension**0.5 / torch.linalg.vector_norm(self._pool, dim=1, keepdim=True)
+
+    @classmethod
+    def of(cls, problem: Problem, sphere: bool) -> DirectionPool:
+        """The pool of a problem, drawn at its first use."""
+        name = "sphere" if sphere else "normal"
+        if name not in problem.pools:
+            problem.pools[name] = cls(problem.key, problem.dimension, problem.image_id, problem.device, sphere)
+        pool = problem.pools[name]
+        if not isinstance(pool, cls):
+            raise TypeError(f"not a pool: {pool!r}")
+        return pool
+
+    def draw(self, rows: Tensor, iteration: int, numbers: Tensor) -> tuple[list[Tensor], Tensor]:
+        """The directions of some blocks, as two factors.
+
+        Args:
+            rows: `(k,)` int64, on the CPU: the image row of each block.
+            iteration: t.
+            numbers: `(k,)` int64, on the CPU: the how-many-th block of its image.
+
+        Returns:
+            k views of the pool `(block, d)`, each coordinate of variance 1, and `(k, d)` the signs to multiply with.
+        """
+        image = self._image_id[rows]
+        time = torch.full_like(image, iteration)
+        first = integers(self._key.child("place").roots(image, time), 1, self._blocks).squeeze(1)
+        places = ((first + numbers) % self._blocks * self._rows).tolist()
+        roots = self._key.child("signs").roots(image, time, numbers).to(self._pool.device, non_blocking=True)
+        return [self._pool[p : p + self._rows] for p in places], signs(roots, self._pool.shape[1])

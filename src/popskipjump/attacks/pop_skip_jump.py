@@ -1,0 +1,84 @@
+"""PopSkipJump (Algorithm 1): HopSkipJump for classifiers whose answers are random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from popskipjump.attacks.border import Direction
+from popskipjump.attacks.parts.advance import FullStep
+from popskipjump.attacks.parts.direction import Count, LineSpread, MonteCarlo, TrueDirection
+from popskipjump.attacks.parts.locate import BayesianSearch
+from popskipjump.attacks.walk import BoundaryWalk
+from popskipjump.sigmoid import Grid
+
+_SMALL_INPUT = 1024  # up to here the paper's MNIST setting, above it that of CIFAR-10
+
+
+@dataclass(frozen=True)
+class PopSkipJump:
+    """PopSkipJump, with every choice of the paper's text as an argument.
+
+    Args:
+        iterations: steps along the border.
+        resolution: the search line is divided into this many parts, and one coordinate of a direction has the size of
+            one part: 100 (MNIST) or 300 (CIFAR-10); None takes 100 up to 1,024 dimensions and 300 above.
+        slopes: how many slopes the prior holds.
+        slope_range: log10 of the flattest and the steepest, per length of the search line.
+        floors: noise levels eps of the prior, or (low, high) pairs of them.
+        count: number of random directions.
+        acquisition: "information" or "sample-size" (E[n]).
+        estimate: "mean" or "map".
+        sample_size: "point", "centre" (Algorithm 1) or "posterior".
+        check_every: k of the stopping rule.
+        per_step: queries per look at the acquisition (acceleration trick 1).
+        spread_over: 1.0 asks them at the best position; 0.9 within 90% of it.
+        shrink_priors: acceleration trick 2.
+        search_limit: queries of one search at most.
+        enlarge: how much longer the next search line is made.
+        baseline: subtract the mean answer from the answers; HSJ does, the paper's PSJ does not.
+        confidence: how sure the returned point is to lie on the adversarial side of the estimated border.
+        true_gradient: PSJ-TrueGrad: take the direction from the white box.
+    """
+
+    iterations: int = 32
+    resolution: int | None = None
+    slopes: int = 16
+    slope_range: tuple[float, float] = (-0.5, 2.5)
+    floors: tuple[float | tuple[float, float], ...] = (0.0, 0.05, 0.15, 0.3)
+    count: Count = field(default_factory=Count)
+    acquisition: Literal["information", "sample-size"] = "information"
+    estimate: Literal["mean", "map"] = "mean"
+    sample_size: Literal["signal", "point", "centre", "posterior"] = "signal"
+    check_every: int = 10
+    per_step: int = 1
+    spread_over: float = 1.0
+    shrink_priors: bool = False
+    search_limit: int = 1000
+    enlarge: float = 1.5
+    baseline: bool = False
+    confidence: float = 0.95
+    true_gradient: bool = False
+
+    def build(self, dimension: int) -> BoundaryWalk:
+        """The attack for inputs of d values."""
+        parts = self.resolution or (100 if dimension <= _SMALL_INPUT else 300)
+        pairs = tuple((f, f) if isinstance(f, float | int) else f for f in self.floors)
+        search = BayesianSearch(
+            grid=Grid(parts + 1, self.slopes, self.slope_range, pairs),
+            spread=1 / parts,
+            count=self.count,
+            acquisition=self.acquisition,
+            estimate=self.estimate,
+            sample_size=self.sample_size,
+            check_every=self.check_every,
+            per_step=self.per_step,
+            spread_over=self.spread_over,
+            shrink=self.shrink_priors,
+            confidence=self.confidence,
+            limit=self.search_limit,
+        )
+        direction: Direction = MonteCarlo(self.count, LineSpread(1 / parts), baseline=self.baseline)
+        if self.true_gradient:
+            direction = TrueDirection()
+        return BoundaryWalk(search, direction, FullStep(self.enlarge), self.iterations)

@@ -1,0 +1,117 @@
+"""What an attack works on: a batch of images and the one path by which it may ask about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from popskipjump.errors import BudgetError, OracleError
+from popskipjump.geometry import Norm
+from popskipjump.oracles import Criterion, Ledger, MajorityVote, Oracle, Ticket, WhiteBox
+from popskipjump.rng import Key
+from popskipjump.types import Bounds
+
+
+@dataclass
+class Problem:
+    """A batch of images, what is asked about them, and the path of every query.
+
+    One query, one path: `decide` clips to the bounds and names the phase; below it lie the vote, the ledger, the
+    record, the chunks, the noise. Rows are image rows 0 .. B - 1, on the CPU, non-decreasing within a call.
+    """
+
+    original: Tensor  # (B, d) float32, on the oracle's device
+    shape: tuple[int, ...]  # of one input
+    image_id: Tensor  # (B,) int64, on the CPU: what random streams and records know an image by
+    bounds: Bounds
+    norm: Norm
+    key: Key
+    criterion: Criterion
+    oracle: Oracle  # vote and ledger included
+    ledger: Ledger
+    votes: int = 1
+    white_box: WhiteBox | None = None
+    labels: Tensor | None = None  # (B,) int64, for the white box alone
+    targets: Tensor | None = None  # (B,) int64, for the white box alone
+    failed: dict[int, str] = field(default_factory=dict)  # row -> what the classifier did
+    pools: dict[str, object] = field(default_factory=dict)  # random directions, drawn at their first use
+    on_queries: Callable[[int], None] | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the images lie."""
+        return self.original.device
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return self.original.shape[1]
+
+    def on_device(self, values: Tensor) -> Tensor:
+        """Numbers of the images, float32, where the images lie."""
+        return values.to(self.device, torch.float32, non_blocking=True)
+
+    def affordable(self, rows: Tensor) -> Tensor:
+        """How many decisions the budget still allows: rows `(A,)` -> int64 `(A,)`."""
+        return self.ledger.remaining(rows) // self.votes
+
+    def decide(self, points: Tensor, rows: Tensor, phase: str) -> Tensor:
+        """Whether each point is adversarial.
+
+        Args:
+            points: `(M, d)` float32; clipped to the bounds IN PLACE, so that the caller knows what was asked.
+            rows: `(M,)` the image row of each, on the CPU, non-decreasing.
+            phase: what to count the queries under.
+
+        Returns:
+            bool `(M,)` on the device; False for images on which the classifier failed (see `failed`).
+        """
+        points.clamp_(self.bounds.low, self.bounds.high)
+        with self.ledger.during(phase):
+            try:
+                decisions = self._ask(points, rows)
+            except BudgetError:
+                raise
+            except Exception as error:
+                decisions = self._ask_each(points, rows, error)
+        if self.on_queries is not None:
+            self.on_queries(len(rows) * self.votes)
+        return decisions
+
+    def decide_single(self, points: Tensor, rows: Tensor, phase: str) -> Tensor:
+        """`decide` without votes: what one answer of the classifier says. For the verdict."""
+        voting = self.oracle
+        if isinstance(voting, MajorityVote):
+            self.oracle, self.votes = voting.oracle, 1
+        try:
+            return self.decide(points, rows, phase)
+        finally:
+            self.oracle, self.votes = voting, getattr(voting, "votes", 1)
+
+    def _ask(self, points: Tensor, rows: Tensor) -> Tensor:
+        labels = self.oracle.ask(points.reshape(-1, *self.shape), Ticket(rows))
+        if labels.shape != (len(rows),):
+            raise OracleError(f"the classifier was asked for {len(rows)} labels and gave {tuple(labels.shape)}.")
+        return self.criterion.decide(labels.to(self.device), rows.to(self.device, non_blocking=True))
+
+    def _ask_each(self, points: Tensor, rows: Tensor, error: Exception) -> Tensor:
+        """After a failure, ask image by image, so that one bad image does not end the batch."""
+        images = torch.unique_consecutive(rows).tolist()
+        decisions = torch.zeros(len(rows), dtype=torch.bool, device=self.device)
+        alone = len(images) == 1
+        for row in images:
+            mine = rows == row
+            try:
+                if alone:
+                    raise error
+                self.ledger.ensure(row, int(mine.sum()) * self.votes)
+                chosen = mine.to(self.device)
+                decisions[chosen] = self._ask(points[chosen], rows[mine])
+            except Exception as again:
+                self.failed[row] = f"{type(again).__name__}: {again}"
+        if len(self.failed) == len(self.original):
+            raise OracleError(f"the classifier failed on every image; the last error was {error!r}.") from error
+        return decisions

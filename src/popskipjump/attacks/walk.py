@@ -1,0 +1,56 @@
+"""The walk along the border that HopSkipJump and its kin share: locate, direction, advance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.base import Step
+from popskipjump.attacks.border import Advance, Border, Direction, Locate, merge
+from popskipjump.attacks.problem import Problem
+from popskipjump.types import Status
+
+_FEWEST_DIRECTIONS = 10  # fewer are not worth a step
+_FAINT = 0.25  # contrast between the ends of a line below which an unsettled search has found nothing
+
+
+@dataclass(frozen=True)
+class BoundaryWalk:
+    """An attack composed of three parts; a variant is another part or another argument of one."""
+
+    locate: Locate
+    direction: Direction
+    advance: Advance
+    iterations: int
+
+    def init(self, problem: Problem, rows: Tensor, start: Tensor) -> Step:
+        """See `Attack`."""
+        border = self.locate(problem, rows, start, 0, None)
+        return Step(border, self._without_signal(border))
+
+    def step(self, problem: Problem, before: Step, iteration: int) -> Step:
+        """See `Attack`."""
+        enough = problem.affordable(before.border.rows) >= before.border.searched + _FEWEST_DIRECTIONS
+        ended = dict.fromkeys(before.border.rows[~enough].tolist(), Status.BUDGET_SPENT)
+        border = before.border.select(enough)
+        if not len(border.rows):
+            return Step(border, ended)
+        gradient = self.direction(problem, border, iteration)
+        outer = self.advance(problem, border, gradient, iteration)
+        found = self.locate(problem, border.rows, outer, iteration, border)
+        # A search that the budget cut short may be anywhere: the place before it is the better answer.
+        broke = problem.affordable(border.rows) == 0
+        return Step(merge(found.settled | ~broke, found, border), ended)
+
+    @staticmethod
+    def _without_signal(border: Border) -> dict[int, Status]:
+        """Images whose first search saw no difference between the ends of the line."""
+        if border.estimate is None:
+            return {}
+        e = border.estimate
+        ends = [torch.sigmoid(4 * e.slope * (end - e.centre)) for end in (0.0, 1.0)]
+        contrast = (1 - e.lost) * (ends[1] - ends[0])
+        faint = (contrast < _FAINT) & ~border.settled
+        return dict.fromkeys(border.rows[faint].tolist(), Status.NO_SIGNAL)

@@ -1,0 +1,48 @@
+"""Everything this package raises on purpose.
+
+PopSkipJumpError
+├── InputError          what was passed cannot be used (also a ValueError)
+│   ├── DataError       a file or folder does not hold what its format promises
+│   └── UnknownNameError  no attack, noise model or norm of that name
+├── OracleError         the classifier's answer cannot be used
+├── BudgetError         a query would exceed the budget (a part forgot to ask first)
+└── MissingExtraError   an optional dependency is not installed (also an ImportError)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class PopSkipJumpError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class InputError(PopSkipJumpError, ValueError):
+    """What was passed cannot be used; raised before the first query."""
+
+
+class DataError(InputError):
+    """A file or folder does not hold what its format promises."""
+
+
+class UnknownNameError(InputError):
+    """No such name; the message lists the known ones."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+        super().__init__(f"unknown {kind} {name!r}: choose one of {', '.join(sorted(known))}.")
+
+
+class OracleError(PopSkipJumpError):
+    """The classifier's answer cannot be used."""
+
+
+class BudgetError(PopSkipJumpError):
+    """A query would exceed the budget; nothing was asked."""
+
+
+class MissingExtraError(PopSkipJumpError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f'{package} is not installed: pip install "popskipjump[{extra}]".')

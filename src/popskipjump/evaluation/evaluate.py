@@ -1,0 +1,232 @@
+"""The one call: from a model and images to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from popskipjump.attacks import (
+    Pool,
+    Problem,
+    Progress,
+    find_starts,
+    from_noise,
+    from_pool,
+    majority_adversarial,
+    run,
+)
+from popskipjump.errors import InputError
+from popskipjump.evaluation.inputs import Array, AttackConfig, attack_of, images_of, labels_of, oracle_of, starts_of
+from popskipjump.evaluation.report import Report
+from popskipjump.geometry import Norm, norm_of
+from popskipjump.metrics import Verdict, border_distance, verdict_of
+from popskipjump.noise import describe
+from popskipjump.oracles import Counted, Ledger, MajorityVote, NoiseModel, Targeted, Untargeted, device_of
+from popskipjump.rng import Key
+from popskipjump.types import Bounds, Status
+
+CHECK_VOTES = 5  # majority of so many answers decides whether an image, or a starting point, is adversarial
+START_TRIES = 25
+
+
+def evaluate(
+    model: Any,
+    images: Array,
+    labels: Array | Sequence[int],
+    attack: str | AttackConfig = "psj",
+    noise: str | NoiseModel | None = None,
+    norm: str | Norm = "l2",
+    targets: Array | Sequence[int] | None = None,
+    starts: Array | Pool | None = None,
+    votes: int = 1,
+    iterations: int | None = None,
+    budget: int | None = None,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    seed: int = 0,
+    *,
+    stop_distance: float | None = None,
+    verdict: int = 50,
+    image_ids: Sequence[int] | Array | None = None,
+    keep_trace: bool = True,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_queries: Callable[[int], None] | None = None,
+) -> Report:
+    """Measure how far each image is from the border of a classifier, from labels alone.
+
+    Args:
+        model: a torch module that gives logits `(M, K)`; a function from a float32 NumPy batch `(M, *S)` to integer
+            labels `(M,)`; or any object with `ask(points, ticket)` (see `Oracle`).
+        images: `(B, *S)`, NumPy or torch, within the bounds.
+        labels: `(B,)` true classes, from 0.
+        attack: "psj", "hsj", "boundary", "psj-true-gradient", or a configuration such as `PopSkipJump(...)`.
+        noise: noise to put on the model's answers, such as "flip:0.1" or `noise.Flip(0.1)`; None leaves them alone.
+        norm: "l2" or "linf".
+        targets: `(B,)` classes to reach; None is content with any other class.
+        starts: `(B, *S)` adversarial points to start from, or a `Pool` of images; None starts from noise.
+        votes: ask everything so many times and take the majority (HSJ-r).
+        iterations: how many; None for the attack's own (32).
+        budget: queries of each image at most, those of the verdict included.
+        bounds: smallest and largest value of an input coordinate.
+        seed: of all randomness of the attack and of `noise`.
+        stop_distance: an image is done once its point is this near.
+        verdict: fresh queries at each returned point; 0 for none.
+        image_ids: `(B,)` names of the images in random streams and records; None counts from 0.
+        keep_trace: keep every iteration's points.
+        on_progress: called after every iteration.
+        on_queries: called with the number of queries after every call to the classifier.
+
+    Returns:
+        A `Report`, with a status for every image.
+
+    Raises:
+        InputError: something was passed that cannot be used; nothing has been asked.
+        OracleError: the classifier failed on every image.
+    """
+    box = Bounds.of(bounds)
+    batch = images_of(images, box)
+    truth = labels_of(labels, len(batch))
+    goal = None if targets is None else labels_of(targets, len(batch), "targets")
+    begin = starts_of(starts, batch, box)
+    config = attack_of(attack, iterations)
+    oracle, white_box = oracle_of(model, noise, seed)
+    if goal is not None and bool((goal == truth).any()):
+        raise InputError(f"a target is the true class itself (row {int((goal == truth).nonzero()[0])}).")
+    if isinstance(verdict, bool) or int(verdict) != verdict or verdict < 0:
+        raise InputError(f"verdict must be a whole number of queries of at least 0, not {verdict!r}.")
+
+    device = device_of(oracle)
+    ledger = Ledger(len(batch), budget)
+    ids = torch.arange(len(batch)) if image_ids is None else labels_of(image_ids, len(batch), "image_ids")
+    truth_there = truth.to(device)
+    goal_there = None if goal is None else goal.to(device)
+    problem = Problem(
+        original=batch.flatten(1).to(device),
+        shape=tuple(batch.shape[1:]),
+        image_id=ids,
+        bounds=box,
+        norm=norm_of(norm),
+        key=Key(seed).child("attack"),
+        criterion=Untargeted(truth_there) if goal_there is None else Targeted(goal_there),
+        oracle=MajorityVote(Counted(oracle, ledger, ids), votes) if votes != 1 else Counted(oracle, ledger, ids),
+        ledger=ledger,
+        votes=votes,
+        white_box=white_box,
+        labels=truth_there,
+        targets=goal_there,
+        on_queries=on_queries,
+    )
+    walk = config.build(problem.dimension)
+    verdict = verdict if budget is None else min(verdict, budget // 10)
+    ledger.reserved = verdict
+    status = [Status.RUNNING] * len(batch)
+    rows, start = _prepare(problem, status, truth, goal, begin, getattr(oracle, "model", None))
+    result = run(
+        walk,
+        problem,
+        rows,
+        start,
+        status,
+        stop_distance=stop_distance,
+        keep_points=keep_trace,
+        on_progress=on_progress,
+    )
+    points = result.points.reshape(batch.shape)
+    judged = _judge(problem, result.points, status, verdict) if verdict else None
+    return Report(
+        points=points.numpy(),
+        distances=result.distances.numpy(),
+        queries=ledger.total.numpy(),
+        queries_by_phase={phase: count.numpy() for phase, count in ledger.by_phase.items()},
+        status=status,
+        messages=dict(problem.failed),
+        border_distances=_border_distances(problem, batch, points, truth, goal, status),
+        verdict=judged,
+        sigmoid=result.estimate,
+        trace=result.trace,
+        images=batch.numpy(),
+        labels=truth.numpy(),
+        targets=None if goal is None else goal.numpy(),
+        norm=problem.norm,
+        bounds=box,
+        title=_title(attack, noise, votes),
+        white_box=white_box,
+    )
+
+
+def _title(attack: str | AttackConfig, noise: str | NoiseModel | None, votes: int) -> str:
+    name = attack if isinstance(attack, str) else type(attack).__name__
+    voting = f", {votes} votes" if votes > 1 else ""
+    return f"{name}{voting}, noise {describe(noise)}"
+
+
+def _prepare(
+    problem: Problem,
+    status: list[Status],
+    truth: Tensor,
+    goal: Tensor | None,
+    begin: Tensor | Pool | None,
+    model: object,
+) -> tuple[Tensor, Tensor]:
+    """Look at the images themselves and find starting points; the images to attack `(A,)` and their starts `(A, d)`."""
+    rows = torch.arange(len(status))
+
+    def leave(who: Tensor, gone: Tensor, why: Status) -> Tensor:
+        """Note why some images leave (bool over `who`), and failures; return the others."""
+        for row in who[gone].tolist():
+            status[row] = why
+        for row in problem.failed:
+            status[row] = Status.ORACLE_FAILED
+        return torch.tensor([status[row] is Status.RUNNING for row in who.tolist()], dtype=torch.bool)
+
+    fooled = majority_adversarial(problem, problem.original, rows, CHECK_VOTES, "check")
+    classes = getattr(model, "classes", None)
+    beyond = torch.zeros_like(fooled) if classes is None else (truth >= classes)
+    beyond |= torch.zeros_like(fooled) if classes is None or goal is None else (goal >= classes)
+    rows = rows[leave(rows, beyond, Status.BAD_LABEL)]
+    rows = rows[leave(rows, fooled[rows], Status.MISCLASSIFIED)]
+    if isinstance(begin, Tensor):
+        start = begin.flatten(1)[rows].to(problem.device)
+        found = majority_adversarial(problem, start, rows, CHECK_VOTES, "start")
+        why = Status.BAD_START
+    else:
+        propose = from_noise(problem) if begin is None else from_pool(problem, begin, truth, goal)
+        start, found = find_starts(problem, rows, propose, START_TRIES, CHECK_VOTES)
+        why = Status.NO_START
+    for row in rows[problem.affordable(rows) == 0].tolist():
+        status[row] = Status.BUDGET_SPENT if bool(found[rows == row]) else Status.NO_START
+    stays = leave(rows, ~found, why)
+    return rows[stays], start[stays.to(problem.device)]
+
+
+def _judge(problem: Problem, points: Tensor, status: list[Status], queries: int) -> Verdict:
+    """The black-box verdict: fresh queries at every returned point."""
+    problem.ledger.reserved = 0
+    successes = torch.zeros(len(status), dtype=torch.int64)
+    trials = torch.zeros(len(status), dtype=torch.int64)
+    for row, state in enumerate(status):
+        count = min(queries, int(problem.affordable(torch.tensor([row]))[0]) * problem.votes)
+        if not state.has_point or state is Status.INTERRUPTED or count == 0 or row in problem.failed:
+            continue
+        there = points[row : row + 1].to(problem.device).expand(count, -1).clone()
+        # The verdict is on single answers: what a user of the classifier would see.
+        successes[row] = int(problem.decide_single(there, torch.full((count,), row), "verdict").sum())
+        trials[row] = 0 if row in problem.failed else count
+    return verdict_of(successes, trials)
+
+
+def _border_distances(
+    problem: Problem, batch: Tensor, points: Tensor, truth: Tensor, goal: Tensor | None, status: list[Status]
+) -> np.ndarray | None:
+    if problem.white_box is None:
+        return None
+    distance = border_distance(
+        problem.white_box, batch, points, truth, problem.norm, bounds=problem.bounds, targets=goal
+    ).numpy()
+    for row, state in enumerate(status):
+        if not state.has_point:
+            distance[row] = np.inf
+    return np.asarray(distance)

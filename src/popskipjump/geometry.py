@@ -1,0 +1,86 @@
+"""Norms as values, and the few moves that depend on them.
+
+Everywhere in the attacks a batch of inputs is flat, `(B, d)`; `per_row` is the one way to let a number of each
+image act on its row.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from popskipjump.errors import UnknownNameError
+from popskipjump.types import Bounds
+
+
+def per_row(values: Tensor) -> Tensor:
+    """One number for each image, ready to act on rows: `(B,)` -> `(B, 1)`."""
+    return values.unsqueeze(-1)
+
+
+def clip(points: Tensor, bounds: Bounds) -> Tensor:
+    """The nearest points within the bounds: any shape."""
+    return points.clamp(bounds.low, bounds.high)
+
+
+class Norm(Protocol):
+    """How distance is measured, and how one moves in that geometry."""
+
+    name: str
+
+    def size(self, vectors: Tensor) -> Tensor:
+        """Norm of each row: `(B, d)` -> `(B,)`."""
+
+    def blend(self, outer: Tensor, original: Tensor, position: Tensor) -> Tensor:
+        """The point at `position` between two ends (0: outer, 1: original): `(B, d)`, `(B, d)`, `(B,)` -> `(B, d)`."""
+
+    def ascent(self, gradient: Tensor) -> Tensor:
+        """The direction of norm one that climbs fastest along each gradient: `(B, d)` -> `(B, d)`; 0 stays 0."""
+
+
+class _L2:
+    name = "l2"
+
+    def size(self, vectors: Tensor) -> Tensor:
+        return torch.linalg.vector_norm(vectors, dim=-1)
+
+    def blend(self, outer: Tensor, original: Tensor, position: Tensor) -> Tensor:
+        # addcmul keeps position 0 and 1 exact where the bounds are.
+        return torch.addcmul(outer, original - outer, per_row(position))
+
+    def ascent(self, gradient: Tensor) -> Tensor:
+        size = per_row(self.size(gradient))
+        return gradient / torch.where(size > 0, size, torch.ones_like(size))
+
+
+class _Linf:
+    name = "linf"
+
+    def size(self, vectors: Tensor) -> Tensor:
+        return vectors.abs().amax(dim=-1)
+
+    def blend(self, outer: Tensor, original: Tensor, position: Tensor) -> Tensor:
+        # In this geometry one approaches the original by cutting the largest changes first.
+        change = outer - original
+        reach = per_row((1 - position) * self.size(change))
+        return original + torch.minimum(torch.maximum(change, -reach), reach)
+
+    def ascent(self, gradient: Tensor) -> Tensor:
+        return gradient.sign()
+
+
+L2: Norm = _L2()
+LINF: Norm = _Linf()
+_NORMS = {norm.name: norm for norm in (L2, LINF)}
+
+
+def norm_of(value: str | Norm) -> Norm:
+    """A norm from its name, "l2" or "linf"."""
+    if not isinstance(value, str):
+        return value
+    name = value.lower().replace("-", "").replace("_", "")
+    if name not in _NORMS:
+        raise UnknownNameError("norm", value, _NORMS)
+    return _NORMS[name]

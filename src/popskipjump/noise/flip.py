@@ -1,0 +1,71 @@
+"""A noisy channel between the classifier and whoever asks: some labels are swapped for another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from popskipjump.errors import InputError
+from popskipjump.noise.checks import gives_logits, labels_below, number, whole_number, written
+from popskipjump.noise.truth import DRAWS, KEY, Truth, exactly, in_chunks, one_hot
+from popskipjump.oracles.classifier import BaseModel
+from popskipjump.rng import Key, integers, uniform
+
+
+@dataclass(frozen=True)
+class Flip:
+    """With probability `rate` (nu) the answer is one of the OTHER K - 1 labels, each equally likely (section 2).
+
+    So the true label keeps exactly 1 - nu, and each other one has nu / (K - 1): the two floors differ (errata E9).
+
+    Args:
+        rate: nu in [0, 1].
+        classes: K, for models that do not know it.
+    """
+
+    rate: float
+    classes: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", number("flip rate", self.rate, 0, 1))
+        if self.classes is not None:
+            object.__setattr__(self, "classes", whole_number("classes", self.classes, 2))
+
+    def __str__(self) -> str:
+        return f"flip:{written(self.rate)}"
+
+    def check(self, model: BaseModel, shape: tuple[int, ...]) -> None:
+        """See `TrueNoise`."""
+        if self.classes is None and model.classes is None and not gives_logits(model):
+            raise self._unknown()
+
+    def sample(self, model: BaseModel, points: Tensor, roots: Tensor) -> Tensor:
+        """See `NoiseModel`."""
+        labels, classes = self._labels(model, points)
+        flipped = uniform(roots, 1).squeeze(-1) < self.rate
+        step = 1 + integers(roots, 1, classes - 1, start=1).squeeze(-1)
+        return torch.where(flipped, (labels + step) % classes, labels)
+
+    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
+        """See `TrueNoise`; exact."""
+        labels, classes = self._labels(model, points)
+        other = self.rate / (classes - 1)
+        return exactly(other + (1 - self.rate - other) * one_hot(labels, classes))
+
+    def _labels(self, model: BaseModel, points: Tensor) -> tuple[Tensor, int]:
+        """Noiseless labels `(M,)` and K, which a torch model knows only after it was called."""
+        labels = in_chunks(model.labels, points)
+        classes = self.classes if self.classes is not None else model.classes
+        if classes is None:
+            raise self._unknown()
+        if classes < 2:
+            raise InputError(f"labels can only be flipped between 2 or more classes; this model has {classes}.")
+        return labels_below(labels, classes), classes
+
+    def _unknown(self) -> InputError:
+        return InputError(
+            "flip noise must know the number of classes, and this model does not say: pass `classes=`, as in "
+            f"Flip({written(self.rate)}, classes=10)."
+        )

@@ -1,0 +1,35 @@
+"""How sure a noisy classifier is of the right answer: the paper's rule for choosing its images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from popskipjump.noise.truth import DRAWS, KEY, TrueNoise, Truth, monte_carlo, noiseless
+from popskipjump.oracles.classifier import BaseModel, NoiseModel
+from popskipjump.rng import Key
+
+
+def truth_of(noise: NoiseModel | None, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
+    """Class probabilities of an answer under any noise, or none; see `TrueNoise.truth`."""
+    if noise is None:
+        return noiseless(model, points)
+    if isinstance(noise, TrueNoise):
+        return noise.truth(model, points, draws, key)
+    return monte_carlo(noise, model, points, draws, key)
+
+
+def correct_probability(
+    noise: NoiseModel | None, model: BaseModel, draws: int = DRAWS, key: Key = KEY
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """The function from images `(M, *S)` and true labels `(M,)` to the probabilities `(M,)` of a right answer.
+
+    The paper keeps the images where it is at least 0.75 under `Cropping(22)` (section 4).
+    """
+
+    def probability(points: Tensor, labels: Tensor) -> Tensor:
+        shares = truth_of(noise, model, points, draws, key).probabilities
+        return shares.gather(1, labels.to(shares.device).unsqueeze(1)).squeeze(1)
+
+    return probability

@@ -1,0 +1,106 @@
+"""What a noisy classifier answers in the long run: exactly where a closed form exists, else by Monte Carlo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from popskipjump.noise.checks import class_count, labels_below, whole_number
+from popskipjump.oracles.classifier import BaseModel, NoiseModel, chunk_rows
+from popskipjump.rng import Key
+
+DRAWS = 1000  # a standard error of at most 0.016
+KEY = Key(0, ("truth",))
+
+
+class Truth(NamedTuple):
+    """Class probabilities of noisy answers, and how well they are known."""
+
+    probabilities: Tensor  # (M, K)
+    standard_error: Tensor  # (M, K), 0 where exact
+    exact: bool
+
+
+@runtime_checkable
+class TrueNoise(NoiseModel, Protocol):
+    """A noise model that also knows, or estimates, what it draws from."""
+
+    def check(self, model: Any, shape: tuple[int, ...]) -> None:
+        """Raise an `InputError` if this noise cannot act on `model` with inputs `(M, *shape)`; nothing is asked."""
+
+    def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
+        """Class probabilities of an answer.
+
+        Args:
+            model: the noiseless classifier.
+            points: `(M, *S)`.
+            draws: answers for each point, where the probabilities are estimated.
+            key: the stream of these answers; row i uses number i of it.
+        """
+
+
+def exactly(probabilities: Tensor) -> Truth:
+    """A truth without error: `(M, K)`."""
+    return Truth(probabilities, torch.zeros_like(probabilities), exact=True)
+
+
+def noiseless(model: BaseModel, points: Tensor) -> Truth:
+    """The truth without noise: all on the model's label, `(M, *S)` -> `(M, K)`."""
+    labels = in_chunks(model.labels, points)
+    return exactly(one_hot(labels, class_count(model, points)))
+
+
+def in_chunks(ask: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
+    """What `ask` gives for each row, on the points' device, without filling the memory: `(M, *S)` -> `(M, ...)`."""
+    rows = chunk_rows(points[0].numel()) if len(points) else 1
+    with torch.no_grad():
+        return torch.cat([ask(part).to(points.device) for part in torch.split(points, rows)])
+
+
+def one_hot(labels: Tensor, classes: int) -> Tensor:
+    """`(M,)` -> float32 `(M, K)`."""
+    return torch.nn.functional.one_hot(labels_below(labels, classes), classes).to(torch.float32)
+
+
+def frequencies(answer: Callable[[Tensor, Tensor, Tensor], Tensor], points: Tensor, draws: int, classes: int) -> Tensor:
+    """How often each class is answered in `draws` answers for each point, asked in chunks.
+
+    Args:
+        answer: from inputs `(R, *S)`, the row of `points` they are `(R,)` and the number of the draw `(R,)` to
+            labels `(R,)`.
+        points: `(M, *S)`.
+        draws: answers for each point.
+        classes: K.
+
+    Returns:
+        float32 `(M, K)`; each row sums to 1.
+    """
+    total = len(points) * draws
+    counts = torch.zeros(len(points) * classes, dtype=torch.int64, device=points.device)
+    rows = chunk_rows(points[0].numel()) if len(points) else 1
+    with torch.no_grad():
+        for start in range(0, total, rows):
+            number = torch.arange(start, min(start + rows, total), device=points.device)
+            row, draw = number // draws, number % draws
+            labels = labels_below(answer(points[row], row, draw), classes)
+            counts += torch.bincount(row * classes + labels, minlength=len(counts))
+    return counts.reshape(len(points), classes).to(torch.float32) / draws
+
+
+def monte_carlo(noise: NoiseModel, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
+    """Class probabilities estimated from `draws` answers for each point; see `TrueNoise.truth`.
+
+    The standard error is that of a share halfway towards certainty (k + 1/2 of n + 1), so that a class never
+    answered is not taken for impossible.
+    """
+    draws = whole_number("draws", draws, 1)
+
+    def answer(inputs: Tensor, row: Tensor, draw: Tensor) -> Tensor:
+        return noise.sample(model, inputs, key.roots(row, draw))
+
+    share = frequencies(answer, points, draws, class_count(model, points))
+    shrunk = (share * draws + 0.5) / (draws + 1)
+    return Truth(share, (shrunk * (1 - shrunk) / draws).sqrt(), exact=False)

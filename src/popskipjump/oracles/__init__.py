@@ -1,0 +1,32 @@
+"""Asking for labels: models, noise, counting, votes, records."""
+
+from popskipjump.oracles.analytic import PlanarSigmoid, Plane, Sphere
+from popskipjump.oracles.base import Oracle, Ticket, WhiteBox, device_of
+from popskipjump.oracles.classifier import BaseModel, Classifier, FunctionModel, NoiseModel, TorchModel
+from popskipjump.oracles.criteria import Criterion, Targeted, Untargeted
+from popskipjump.oracles.ledger import UNLIMITED, Counted, Ledger
+from popskipjump.oracles.wrappers import MajorityVote, Recorded, Replay
+
+__all__ = [
+    "UNLIMITED",
+    "BaseModel",
+    "Classifier",
+    "Counted",
+    "Criterion",
+    "FunctionModel",
+    "Ledger",
+    "MajorityVote",
+    "NoiseModel",
+    "Oracle",
+    "PlanarSigmoid",
+    "Plane",
+    "Recorded",
+    "Replay",
+    "Sphere",
+    "Targeted",
+    "Ticket",
+    "TorchModel",
+    "Untargeted",
+    "WhiteBox",
+    "device_of",
+]

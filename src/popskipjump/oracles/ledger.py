@@ -1,0 +1,100 @@
+"""Queries per image and phase, counted where the classifier is asked, and the hard budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from popskipjump.errors import BudgetError, InputError
+from popskipjump.oracles.base import Oracle, Ticket, device_of, is_whole
+
+UNLIMITED = torch.iinfo(torch.int64).max
+
+
+class Ledger:
+    """Counts every query of every image by phase, and refuses the one that would exceed the budget."""
+
+    def __init__(self, images: int, budget: int | Tensor | None = None) -> None:
+        self.total = torch.zeros(images, dtype=torch.int64)  # (B,)
+        self.by_phase: dict[str, Tensor] = {}  # phase -> (B,)
+        self.phase = "other"
+        self.reserved = 0  # queries of each image kept for later phases
+        self._budget = self._checked(budget, images)
+
+    @staticmethod
+    def _checked(budget: int | Tensor | None, images: int) -> Tensor | None:
+        if budget is None:
+            return None
+        if not isinstance(budget, Tensor) and not is_whole(budget):
+            raise InputError(f"budget must be a whole number of queries per image, not {budget!r}.")
+        limit = torch.as_tensor(budget, dtype=torch.int64)
+        if limit.shape not in ((), (1,), (images,)):
+            raise InputError(f"budget has shape {tuple(limit.shape)}; it must be one number, or {images} of them.")
+        limit = limit.expand(images).clone()
+        if bool((limit < 1).any()):
+            raise InputError(f"budget must be at least 1 query per image, not {int(limit.min())}.")
+        return limit
+
+    @contextmanager
+    def during(self, phase: str) -> Iterator[None]:
+        """Count what is asked inside under `phase`."""
+        before, self.phase = self.phase, phase
+        try:
+            yield
+        finally:
+            self.phase = before
+
+    def remaining(self, rows: Tensor) -> Tensor:
+        """Queries that images may still ask: rows `(A,)` -> int64 `(A,)`."""
+        if self._budget is None:
+            return torch.full_like(rows, UNLIMITED)
+        return (self._budget[rows] - self.total[rows] - self.reserved).clamp_(min=0)
+
+    def ensure(self, row: int, queries: int) -> None:
+        """Raise unless an image may still ask that many."""
+        if self._budget is not None and int(self.total[row]) + queries > int(self._budget[row]):
+            raise BudgetError(f"{queries} more queries would exceed the budget of image {row}; nothing was asked.")
+
+    def charge(self, rows: Tensor) -> Tensor:
+        """Count one query for each entry of `rows` and number them.
+
+        Args:
+            rows: `(M,)` int64, non-decreasing: the image row of each query.
+
+        Returns:
+            `(M,)` int64: how many queries that image had asked before each.
+        """
+        if rows.numel() == 1:  # a lone image's search asks one at a time: keep that cheap
+            counts, rank = rows.new_ones(1), rows.new_zeros(1)
+            asking = rows
+        else:
+            asking, counts = torch.unique_consecutive(rows, return_counts=True)
+            first = torch.cumsum(counts, 0) - counts
+            rank = torch.arange(rows.numel()) - torch.repeat_interleave(first, counts)
+        if self._budget is not None and bool((self.total[asking] + counts > self._budget[asking]).any()):
+            raise BudgetError(f"a query in phase {self.phase!r} would exceed the budget; nothing was asked.")
+        serial = self.total[rows] + rank
+        self.total[asking] += counts
+        if self.phase not in self.by_phase:
+            self.by_phase[self.phase] = torch.zeros_like(self.total)
+        self.by_phase[self.phase][asking] += counts
+        return serial
+
+
+class Counted:
+    """An oracle whose queries a ledger counts, numbers and limits.
+
+    Tickets above it carry image rows (0 .. B - 1); below it, the images' own ids and serial numbers.
+    """
+
+    def __init__(self, oracle: Oracle, ledger: Ledger, image_id: Tensor) -> None:
+        self.oracle, self.ledger, self.image_id = oracle, ledger, image_id
+        self.device = device_of(oracle)
+
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
+        """See `Oracle`."""
+        serial = self.ledger.charge(ticket.image)
+        return self.oracle.ask(points, Ticket(self.image_id[ticket.image], serial))

@@ -1,0 +1,99 @@
+"""Oracles around oracles: majority vote, recording, replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from popskipjump.errors import InputError
+from popskipjump.oracles.base import Oracle, Ticket, device_of, is_whole
+
+
+class MajorityVote:
+    """Every point is asked `votes` times; the most frequent label wins, the earliest of equals."""
+
+    def __init__(self, oracle: Oracle, votes: int) -> None:
+        if not is_whole(votes) or votes < 1:
+            raise InputError(f"votes must be a whole number of at least 1, not {votes!r}.")
+        self.oracle, self.votes = oracle, int(votes)
+        self.device = device_of(oracle)
+
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
+        """See `Oracle`."""
+        repeated = points.repeat_interleave(self.votes, dim=0)
+        image = ticket.image.repeat_interleave(self.votes)
+        serial = None if ticket.serial is None else self._serials(ticket.serial)
+        answers = self.oracle.ask(repeated, Ticket(image, serial)).reshape(-1, self.votes)
+        return self._winners(answers)
+
+    def _serials(self, serial: Tensor) -> Tensor:
+        return (serial.unsqueeze(-1) * self.votes + torch.arange(self.votes)).flatten()
+
+    @staticmethod
+    def _winners(answers: Tensor) -> Tensor:
+        """The most frequent label of each row, the earliest of equals: `(M, votes)` -> `(M,)`."""
+        support = (answers.unsqueeze(-1) == answers.unsqueeze(-2)).sum(dim=-1)  # (M, votes)
+        # argmax takes the first maximum once the earlier vote weighs more
+        earlier = torch.arange(answers.shape[1], 0, -1, device=answers.device)
+        best = (support * (answers.shape[1] + 1) + earlier).argmax(dim=-1, keepdim=True)
+        return answers.gather(1, best).squeeze(-1)
+
+
+class Recorded:
+    """Keeps every answer under its address (and the points, if asked to), in the order of each image's queries."""
+
+    def __init__(self, oracle: Oracle, keep_points: bool = False) -> None:
+        self.oracle = oracle
+        self.device = device_of(oracle)
+        self._keep_points = keep_points
+        self._answers: dict[int, list[Tensor]] = {}
+        self._points: list[Tensor] = []
+
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
+        """See `Oracle`."""
+        answers = self.oracle.ask(points, ticket)
+        images, counts = torch.unique_consecutive(ticket.image, return_counts=True)
+        for image, part in zip(images.tolist(), answers.cpu().split(counts.tolist()), strict=True):
+            self._answers.setdefault(image, []).append(part)
+        if self._keep_points:
+            self._points.append(points.detach().cpu().clone())
+        return answers
+
+    def answers(self) -> dict[int, Tensor]:
+        """What each image was answered, in order: id -> int64 `(queries,)`."""
+        return {image: torch.cat(parts) for image, parts in self._answers.items()}
+
+    def calls(self) -> list[Tensor]:
+        """The points of every call, in order: each `(M, *S)`."""
+        return self._points
+
+
+class Replay:
+    """Answers from a record; asks `then` only for what the record does not hold."""
+
+    def __init__(self, answers: Mapping[int, Tensor], then: Oracle | None = None) -> None:
+        self._answers, self._then = answers, then
+        self.device = device_of(then)
+
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
+        """See `Oracle`."""
+        if ticket.serial is None:
+            raise InputError("a replay needs numbered queries: put it below the ledger.")
+        labels = torch.empty(len(points), dtype=torch.int64)
+        known = torch.zeros(len(points), dtype=torch.bool)
+        for image in torch.unique_consecutive(ticket.image).tolist():
+            record = self._answers.get(image)
+            if record is None:
+                continue
+            mine = (ticket.image == image) & (ticket.serial < len(record))
+            labels[mine] = record[ticket.serial[mine]]
+            known |= mine
+        if not bool(known.all()):
+            if self._then is None:
+                raise InputError("the record ends before the run: pass `then=` an oracle to go on with.")
+            rest = ~known
+            fresh = self._then.ask(points[rest.to(points.device)], Ticket(ticket.image[rest], ticket.serial[rest]))
+            labels[rest] = fresh.cpu()
+        return labels.to(points.device)

@@ -1,0 +1,104 @@
+"""Addressable random streams: a draw depends on what it is for, never on when or with whom it is made.
+
+A `Key` is a seed and a path of names. It addresses a stream, and a counter addresses a number in it, so that
+the batch, its order, its chunks and its worker cannot change a result. The generator is SplitMix64 (Steele, Lea
+and Flood, OOPSLA 2014) evaluated at a counter: integer tensor arithmetic alone, the same on every device.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import torch
+from torch import Tensor
+
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # two's complement, as all constants here
+_MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
+_MIX_2 = 0x94D049BB133111EB - (1 << 64)
+
+
+def _mix(state: Tensor) -> Tensor:
+    """SplitMix64's output function, in place on an int64 tensor."""
+    for shift, factor in ((30, _MIX_1), (27, _MIX_2), (31, None)):
+        high = torch.bitwise_right_shift(state, shift)
+        high &= (1 << (64 - shift)) - 1  # the shift of a signed integer copies its sign
+        state ^= high
+        if factor is not None:
+            state *= factor
+    return state
+
+
+@dataclass(frozen=True)
+class Key:
+    """The address of a random stream: `(seed, path)`."""
+
+    seed: int
+    path: tuple[str | int, ...] = ()
+
+    def child(self, *steps: str | int) -> Key:
+        """The stream for a purpose within this one."""
+        return Key(self.seed, (*self.path, *steps))
+
+    @property
+    def value(self) -> int:
+        """A signed 64-bit digest of the address."""
+        text = "\x1f".join((str(self.seed), *(f"{type(p).__name__}:{p}" for p in self.path)))
+        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+
+    def roots(self, *counters: Tensor) -> Tensor:
+        """One sub-stream for each entry of the counters.
+
+        Args:
+            counters: int64 tensors of one shape `(...)`, for example image id and query number.
+
+        Returns:
+            int64 `(...)`, to be passed to `bits`, `uniform`, `normal` or `signs`.
+        """
+        state = torch.full_like(counters[0], self.value)
+        for counter in counters:
+            state = _mix(state + (counter + 1) * _GOLDEN)
+        return state
+
+    def root(self, device: torch.device | str = "cpu") -> Tensor:
+        """This stream itself, as the `(1,)` root that the drawing functions take."""
+        return torch.full((1,), self.value, dtype=torch.int64, device=device)
+
+
+def bits(roots: Tensor, width: int, start: int = 0) -> Tensor:
+    """Numbers `start .. start + width - 1` of each stream: `(...)` -> int64 `(..., width)`."""
+    lanes = torch.arange(start + 1, start + width + 1, dtype=torch.int64, device=roots.device)
+    return _mix(roots.unsqueeze(-1) + lanes * _GOLDEN)
+
+
+def uniform(roots: Tensor, width: int, start: int = 0) -> Tensor:
+    """Uniform numbers in the open interval (0, 1): `(...)` -> float32 `(..., width)`."""
+    # 23 bits and the half fill float32's mantissa; with 24 bits the largest number would round to 1
+    top = torch.bitwise_right_shift(bits(roots, width, start), 41) & 0x7FFFFF
+    return (top.to(torch.float32) + 0.5) * 2.0**-23
+
+
+def integers(roots: Tensor, width: int, below: int, start: int = 0) -> Tensor:
+    """Integers uniform in `0 .. below - 1` (`below` < 2**31; bias < 2**-32): `(...)` -> int64 `(..., width)`."""
+    top = torch.bitwise_right_shift(bits(roots, width, start), 32) & 0xFFFFFFFF
+    return torch.bitwise_right_shift(top * below, 32)
+
+
+def normal(roots: Tensor, width: int) -> Tensor:
+    """Standard normal numbers by Box and Muller: `(...)` -> float32 `(..., width)`."""
+    half = (width + 1) // 2
+    raw = bits(roots, half)
+    high = torch.bitwise_right_shift(raw, 32) & 0xFFFFFFFF
+    radius = ((high.to(torch.float32) + 0.5) * 2.0**-32).log_().mul_(-2.0).clamp_(min=0.0).sqrt_()
+    angle = (raw & 0xFFFFFFFF).to(torch.float32).mul_(2.0 * math.pi * 2.0**-32)
+    pair = torch.cat((radius * torch.cos(angle), radius * torch.sin(angle)), dim=-1)
+    return pair[..., :width]
+
+
+def signs(roots: Tensor, width: int) -> Tensor:
+    """Independent +1 and -1: `(...)` -> float32 `(..., width)`."""
+    words = bits(roots, (width + 31) // 32).unsqueeze(-1)
+    places = torch.arange(32, dtype=torch.int64, device=roots.device) + 16  # the middle bits of each word
+    flat = (torch.bitwise_right_shift(words, places) & 1).flatten(-2)[..., :width]
+    return flat.to(torch.float32).mul_(2.0).sub_(1.0)

@@ -1,0 +1,111 @@
+"""Where to ask next: mutual information, or the sample size that is expected after the answer."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from popskipjump.sigmoid.model import Grid, entropy
+from popskipjump.sigmoid.posterior import SigmoidPosterior
+
+
+def mutual_information(posterior: SigmoidPosterior) -> tuple[Tensor, Tensor]:
+    """Information that an answer at each position carries on (z, s, eps): I = H(E p) - E H(p).
+
+    Two matrix products against low-rank tables, for all images at once.
+
+    Returns:
+        `(B, n)` nats, and `(B,)` the total weight of each image.
+    """
+    weights, factors = posterior.weights, posterior.grid.factors
+    images, n, channels = weights.shape
+    flat = weights.reshape(images * n, channels)
+    by_p = _rows(flat @ factors.channel_p, images)  # (B, n r)
+    by_h = _rows(flat @ factors.channel_h, images)  # (B, n q)
+    total = by_p.reshape(len(by_p), n, -1)[:, :, 0].sum(dim=1)
+    scale = (1 / total).unsqueeze(1)
+    mean_p = (by_p @ factors.place_p).mul_(scale).clamp_(1e-7, 1 - 1e-7)
+    mean_h = (by_h @ factors.place_h).mul_(scale)
+    return entropy(mean_p).sub_(mean_h)[:images], total[:images]
+
+
+def _rows(values: Tensor, images: int) -> Tensor:
+    """One row for each image, but never a single one.
+
+    The product of a single row takes another path through the linear algebra library, with other last digits; an
+    image's search must not depend on its company.
+    """
+    rows = values.reshape(images, -1)
+    return rows if images > 1 else rows.expand(2, -1)
+
+
+def exact_information(posterior: SigmoidPosterior) -> Tensor:
+    """`mutual_information` in float64 from the full tables, one cell at a time: what the fast one is tested with."""
+    grid = posterior.grid
+    weights = posterior.weights.to(torch.float64)
+    weights = weights / weights.sum(dim=(1, 2), keepdim=True)
+    mean_p = torch.einsum("bjc,ijc->bi", weights, _windows(grid.exact, grid.positions))
+    mean_h = torch.einsum("bjc,ijc->bi", weights, _windows(grid.exact_entropy, grid.positions))
+    return entropy(mean_p) - mean_h
+
+
+def expected_ratio(posterior: SigmoidPosterior, table: Tensor, centre: Tensor) -> Tensor:
+    """Expected sample size over the whole posterior, when directions are drawn around `centre`.
+
+    Args:
+        posterior: of B images.
+        table: `(2n - 1, C)` float32: sample size by lag between sampling centre and true centre, and by channel.
+        centre: `(B,)` in [0, 1].
+
+    Returns:
+        float64 `(B,)`.
+    """
+    n = posterior.grid.positions
+    place = (centre * (n - 1)).clamp(0, n - 1)
+    lower = place.floor().clamp(max=n - 2).to(torch.int64)
+    share = place - lower
+    values = torch.empty(len(posterior), dtype=torch.float64)
+    for row, (weight, index) in enumerate(zip(posterior.weights.unbind(0), lower.tolist(), strict=True)):
+        flat = weight.flatten()
+        at_lower, at_upper = (
+            torch.dot(flat, table[n - 1 - i : 2 * n - 1 - i].reshape(-1)) for i in (index, index + 1)
+        )
+        values[row] = ((1 - share[row]) * at_lower + share[row] * at_upper) / flat.sum()
+    return values
+
+
+def expected_sample_size(posterior: SigmoidPosterior, table: Tensor) -> Tensor:
+    """Sample size that is expected after an answer at each position, over both answers (acquisition (ii)).
+
+    Args:
+        posterior: of B images.
+        table: `(2n - 1, C)`, as for `expected_ratio`.
+
+    Returns:
+        float64 `(B, n)`; the position with the smallest value is the one to ask.
+    """
+    result = torch.empty(len(posterior), posterior.grid.positions, dtype=torch.float64)
+    for row in range(len(posterior)):
+        result[row] = _expected_after(posterior.grid, posterior.weights[row], table)
+    return result
+
+
+def _expected_after(grid: Grid, weights: Tensor, table: Tensor) -> Tensor:
+    """`expected_sample_size` of one image: weights `(n, C)` -> `(n,)`."""
+    n = grid.positions
+    # windows[i] is the table as seen from position i: (n positions, n centres, C), a view.
+    value = torch.zeros(n, dtype=torch.float64)
+    for answer in (0, 1):
+        likelihood = _windows(grid.likelihood[answer], n)
+        joint = likelihood * weights  # (n, n, C)
+        mass = joint.sum(dim=(1, 2)).to(torch.float64)
+        centre = (joint.sum(dim=2).to(torch.float64) * grid.position).sum(dim=1) / mass.clamp(min=1e-30)
+        after = expected_ratio(SigmoidPosterior(grid, joint), table, centre)
+        value += torch.where(mass > 1e-12, mass * after, 0.0)
+    return value / float(weights.sum())
+
+
+def _windows(table: Tensor, n: int) -> Tensor:
+    """All positions' views of a lag table: `(2n - 1, C)` -> `(n, n, C)` without a copy."""
+    channels = table.shape[1]
+    return table.as_strided((n, n, channels), (channels, channels, 1)).flip(0)

@@ -1,0 +1,145 @@
+"""The noisy sigmoid along a search line (eq. 2), and the grid on which its parameters live."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from popskipjump.errors import InputError
+
+_RANK_TOLERANCE = 1e-5  # of the largest singular value; at 1e-3 up to 16% of the information was lost
+_SURE = 1e-6  # the nearest a probability comes to 0 or 1, so that no answer is impossible
+
+
+def noisy_sigmoid(
+    position: Tensor, centre: Tensor, slope: Tensor, low: Tensor | float = 0.0, high: Tensor | float = 0.0
+) -> Tensor:
+    """Probability of the original's class at a position of the search line (eq. 2).
+
+    p_c(x) = low + (1 - low - high) sigma(s (x - z)) with sigma(x) = 1 / (1 + exp(-4 x)); the paper's eps is
+    low = high. All arguments broadcast; position 0 is the adversarial end, 1 the original.
+    """
+    return low + (1 - low - high) * torch.sigmoid(4 * slope * (position - centre))
+
+
+def entropy(probability: Tensor) -> Tensor:
+    """Entropy of a yes or no in nats, for probabilities strictly between 0 and 1: any shape."""
+    other = 1 - probability
+    return -(probability * probability.log() + other * other.log())
+
+
+class LowRank(NamedTuple):
+    """Factors of the probability and entropy tables; float32."""
+
+    channel_p: Tensor  # (C, r), the first column all ones
+    place_p: Tensor  # (n r, n)
+    channel_h: Tensor  # (C, q)
+    place_h: Tensor  # (n q, n)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The values that the parameters (z, s, eps) may take, and tables for all of them.
+
+    The positions x that can be asked are the centres z that can be true: n points of [0, 1]. A channel is one
+    (slope, floors) pair. p depends on x and z through the lag x - z alone, so a table has 2 n - 1 rows.
+
+    Args:
+        positions: n.
+        slopes: how many, evenly spaced in log10.
+        slope_range: log10 of the smallest and the largest.
+        floors: (low, high) pairs: the noise at the adversarial and at the original end. The paper has low = high.
+    """
+
+    positions: int = 101
+    slopes: int = 16
+    slope_range: tuple[float, float] = (-0.5, 2.5)
+    floors: tuple[tuple[float, float], ...] = ((0.0, 0.0), (0.05, 0.05), (0.15, 0.15), (0.3, 0.3))
+
+    def __post_init__(self) -> None:
+        if self.positions < 3 or self.slopes < 1 or not self.floors:
+            raise InputError(f"a grid needs 3 positions, 1 slope and 1 pair of floors at least: {self}.")
+        if any(low < 0 or high < 0 or low + high >= 1 for low, high in self.floors):
+            raise InputError(f"floors must be at least 0 with low + high < 1, not {self.floors}.")
+
+    @property
+    def channels(self) -> int:
+        """Number of (slope, floors) pairs."""
+        return self.slopes * len(self.floors)
+
+    @cached_property
+    def position(self) -> Tensor:
+        """`(n,)` float64."""
+        return torch.linspace(0, 1, self.positions, dtype=torch.float64)
+
+    @cached_property
+    def log_slope(self) -> Tensor:
+        """`(C,)` float64: log10 s of each channel."""
+        values = torch.linspace(*self.slope_range, self.slopes, dtype=torch.float64)
+        return values.repeat(len(self.floors))
+
+    @cached_property
+    def floor(self) -> Tensor:
+        """`(C, 2)` float64: low and high of each channel."""
+        return torch.tensor(self.floors, dtype=torch.float64).repeat_interleave(self.slopes, dim=0)
+
+    @cached_property
+    def lag(self) -> Tensor:
+        """`(2n - 1,)` float64, falling: rows n-1-i .. 2n-2-i belong to position i and the centres 0 .. n-1."""
+        step = 1 / (self.positions - 1)
+        return torch.arange(self.positions - 1, -self.positions, -1, dtype=torch.float64) * step
+
+    @cached_property
+    def exact(self) -> Tensor:
+        """`(2n - 1, C)` float64: p_c by lag and channel."""
+        low, high = self.floor.unbind(dim=1)
+        table = noisy_sigmoid(self.lag.unsqueeze(1), torch.zeros(()), 10**self.log_slope, low, high)
+        return table.clamp(_SURE, 1 - _SURE)
+
+    @cached_property
+    def exact_entropy(self) -> Tensor:
+        """`(2n - 1, C)` float64: entropy of p_c by lag and channel."""
+        return entropy(self.exact)
+
+    @cached_property
+    def likelihood(self) -> tuple[Tensor, Tensor]:
+        """`(2n - 1, C)` float32 twice: probability of the answers False (the original's class) and True."""
+        return self.exact.to(torch.float32), (1 - self.exact).to(torch.float32)
+
+    @cached_property
+    def factors(self) -> LowRank:
+        """The tables as sums of few products, for `mutual_information`."""
+        left_p, right_p = _low_rank(self.exact)
+        left_h, right_h = _low_rank(self.exact_entropy)
+        ones = torch.ones(self.channels, 1, dtype=torch.float64)  # a first column that adds up the weights
+        none = torch.zeros(len(right_p), 1, dtype=torch.float64)
+        return LowRank(
+            torch.cat((ones, left_p), dim=1).to(torch.float32),
+            self._by_position(torch.cat((none, right_p), dim=1)),
+            left_h.to(torch.float32),
+            self._by_position(right_h),
+        )
+
+    def _by_position(self, factor: Tensor) -> Tensor:
+        """Spread a `(2n - 1, r)` factor over centres and positions: float32 `(n r, n)`."""
+        n, rank = self.positions, factor.shape[1]
+        spread = torch.stack([factor[n - 1 - i : 2 * n - 1 - i] for i in range(n)], dim=-1)  # (n centres, r, n)
+        return spread.reshape(n * rank, n).to(torch.float32).contiguous()
+
+
+def _low_rank(table: Tensor) -> tuple[Tensor, Tensor]:
+    """Factors of a `(2n - 1, C)` table: `(C, r)` and `(2n - 1, r)`."""
+    left, values, right = torch.linalg.svd(table, full_matrices=False)
+    rank = int((values > _RANK_TOLERANCE * values[0]).sum())
+    root = values[:rank].sqrt()
+    return right[:rank].T * root, left[:, :rank] * root
+
+
+@lru_cache(maxsize=16)
+def shared_grid(grid: Grid) -> Grid:
+    """The same grid, so that equal configurations share one set of tables."""
+    return grid

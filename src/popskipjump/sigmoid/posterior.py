@@ -1,0 +1,119 @@
+"""What is known of the sigmoids of a batch of search lines: weights on a grid of (z, s, eps)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from popskipjump.sigmoid.model import Grid
+
+_SMALL = 2.0**-40  # weights are rescaled below this total, long before float32 loses them
+
+
+class Estimate(NamedTuple):
+    """A sigmoid for each image."""
+
+    centre: Tensor  # (B,) z
+    log_slope: Tensor  # (B,) log10 s
+    low: Tensor  # (B,) noise at the adversarial end
+    high: Tensor  # (B,) noise at the original
+
+    @property
+    def slope(self) -> Tensor:
+        """`(B,)` s."""
+        return torch.pow(10.0, self.log_slope)
+
+    @property
+    def lost(self) -> Tensor:
+        """`(B,)` the contrast that the floors take away; 2 eps in the paper."""
+        return self.low + self.high
+
+
+class SigmoidPosterior:
+    """Weights on a grid for each image. Not normalised: every question divides by their sum.
+
+    `update` works in place, because the weights are what a search reads and writes most.
+    """
+
+    def __init__(self, grid: Grid, weights: Tensor) -> None:
+        self.grid = grid
+        self.weights = weights  # (B, n, C) float32
+
+    @classmethod
+    def uniform(cls, grid: Grid, images: int) -> SigmoidPosterior:
+        """The same belief in every cell."""
+        cells = grid.positions * grid.channels
+        return cls(grid, torch.full((images, grid.positions, grid.channels), 1 / cells, dtype=torch.float32))
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def select(self, rows: Tensor) -> SigmoidPosterior:
+        """The posteriors of some images: rows `(A,)`."""
+        return SigmoidPosterior(self.grid, self.weights[rows])
+
+    def update(self, index: list[int], answers: list[bool]) -> None:
+        """Learn one answer for each image.
+
+        Args:
+            index: B positions of the grid that were asked.
+            answers: B answers, True = adversarial.
+        """
+        n = self.grid.positions
+        tables = self.grid.likelihood
+        # A loop beats one gather: it reads the table where it lies instead of copying it for every image.
+        for weight, place, answer in zip(self.weights.unbind(0), index, answers, strict=True):
+            weight.mul_(tables[answer][n - 1 - place : 2 * n - 1 - place])
+
+    def rescale(self, total: Tensor) -> None:
+        """Bring back weights that have become small: totals `(B,)`. Powers of two change no digit."""
+        for row in torch.nonzero(total < _SMALL).flatten().tolist():
+            mass = float(self.weights[row].sum())
+            if mass > 0:
+                self.weights[row].mul_(2.0 ** -math.frexp(mass)[1])
+            else:  # every cell was refuted: start again rather than divide by zero
+                self.weights[row].fill_(1 / self.weights[row].numel())
+
+    def centre_marginal(self) -> Tensor:
+        """Belief in each centre: float64 `(B, n)`."""
+        mass = self.weights.sum(dim=2).to(torch.float64)
+        return mass / mass.sum(dim=1, keepdim=True)
+
+    def channel_marginal(self) -> Tensor:
+        """Belief in each (slope, floors): float64 `(B, C)`."""
+        mass = self.weights.sum(dim=1).to(torch.float64)
+        return mass / mass.sum(dim=1, keepdim=True)
+
+    def mean(self) -> Estimate:
+        """Mean a posteriori; of the slope, the mean of log10 s, in which the prior is even."""
+        by_channel = self.channel_marginal()
+        centre = (self.centre_marginal() * self.grid.position).sum(dim=1)
+        log_slope = (by_channel * self.grid.log_slope).sum(dim=1)
+        low, high = ((by_channel * floor).sum(dim=1) for floor in self.grid.floor.unbind(dim=1))
+        return Estimate(centre, log_slope, low, high)
+
+    def mode(self) -> Estimate:
+        """Maximum a posteriori, the first of equals."""
+        best = torch.from_numpy(self.weights.flatten(1).numpy().argmax(axis=1))
+        place, channel = best // self.grid.channels, best % self.grid.channels
+        low, high = self.grid.floor[channel].unbind(dim=1)
+        return Estimate(self.grid.position[place], self.grid.log_slope[channel], low, high)
+
+    def centre_quantile(self, level: float) -> Tensor:
+        """The smallest centre below which the belief is at least `level`, between grid points: `(B,)` float64."""
+        below = self.centre_marginal().cumsum(dim=1)
+        upper = (below < level).sum(dim=1).clamp(max=self.grid.positions - 1)
+        rows = torch.arange(len(below))
+        before = torch.where(upper > 0, below[rows, (upper - 1).clamp(min=0)], 0.0)
+        share = ((level - before) / (below[rows, upper] - before).clamp(min=1e-12)).clamp(0, 1)
+        # Each grid point stands for the cell around it.
+        return ((upper - 0.5 + share) / (self.grid.positions - 1)).clamp(0, 1)
+
+    def centre_deviation(self) -> Tensor:
+        """Standard deviation of the centre: `(B,)` float64."""
+        belief, place = self.centre_marginal(), self.grid.position
+        mean = (belief * place).sum(dim=1, keepdim=True)
+        return (belief * (place - mean) ** 2).sum(dim=1).sqrt()

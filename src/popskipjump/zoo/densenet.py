@@ -1,0 +1,192 @@
+"""DenseNet-121 for 32 x 32 images (Huang et al., CVPR 2017), and the names its published weights go by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from popskipjump.errors import InputError, UnknownNameError
+from popskipjump.zoo.normalize import Normalize
+
+GROWTH = 32
+BLOCK_SIZES = (6, 12, 24, 16)
+BOTTLENECK = 4 * GROWTH
+STEM_CHANNELS = 2 * GROWTH
+
+Layout = Literal["kuangliu", "torchvision", "huyvnphan"]
+
+
+class _Details(NamedTuple):
+    stem_norm: bool  # batch normalisation and ReLU follow the first convolution
+    stem_pool: bool  # then a 3x3 max-pooling of stride 2
+    newest_first: bool  # a layer puts its output before its input's channels, not after
+
+
+_LAYOUTS = {
+    "kuangliu": _Details(stem_norm=False, stem_pool=False, newest_first=True),
+    "torchvision": _Details(stem_norm=True, stem_pool=False, newest_first=False),
+    "huyvnphan": _Details(stem_norm=True, stem_pool=True, newest_first=False),
+}
+
+
+class DenseNet121Cifar(nn.Module):
+    """DenseNet-121 with a 3x3 stem; `(N, 3, 32, 32)` in [0, 1] to `(N, classes)` logits.
+
+    6,956,298 parameters for 10 classes (128 more with a normalised stem).
+
+    Args:
+        classes: number of logits.
+        drop_rate: dropout on the output of every dense layer, as nn.Dropout modules.
+        layout: whose weights it can hold. The published ones differ in what no shape shows, so name the origin:
+            "kuangliu": a bare convolution as stem, newest channels first;
+            "torchvision": convolution, normalisation and ReLU as stem, newest channels last;
+            "huyvnphan": as "torchvision", then a max-pooling of stride 2.
+        mean: of each channel, for a normalisation inside; None for no normalisation.
+        std: of each channel, given together with `mean`.
+    """
+
+    def __init__(
+        self,
+        classes: int = 10,
+        drop_rate: float = 0.0,
+        layout: Layout = "kuangliu",
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__()
+        if layout not in _LAYOUTS:
+            raise UnknownNameError("DenseNet layout", layout, _LAYOUTS)
+        details = _LAYOUTS[layout]
+        self.normalize = _normalization(mean, std)
+        self.stem = _Stem(details)
+        self.blocks = nn.ModuleList()
+        self.transitions = nn.ModuleList()
+        channels = STEM_CHANNELS
+        for number, size in enumerate(BLOCK_SIZES):
+            self.blocks.append(_block(channels, size, drop_rate, details.newest_first))
+            channels += size * GROWTH
+            if number < len(BLOCK_SIZES) - 1:
+                self.transitions.append(_Transition(channels, channels // 2))
+                channels //= 2
+        self.norm = nn.BatchNorm2d(channels)
+        self.classifier = nn.Linear(channels, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits `(N, classes)` of images `(N, 3, 32, 32)` in [0, 1]."""
+        features = self.stem(self.normalize(images))  # (N, 64, 32, 32), or half the side with a pooling stem
+        for block, transition in zip(self.blocks, self.transitions, strict=False):
+            features = transition(block(features))
+        features = functional.relu(self.norm(self.blocks[-1](features)))  # (N, 1024, 4, 4)
+        logits: Tensor = self.classifier(features.mean(dim=(2, 3)))
+        return logits
+
+
+class _Stem(nn.Module):
+    def __init__(self, details: _Details) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, STEM_CHANNELS, kernel_size=3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(STEM_CHANNELS) if details.stem_norm else None
+        self.pool = details.stem_pool
+
+    def forward(self, images: Tensor) -> Tensor:
+        features: Tensor = self.conv(images)
+        if self.norm is not None:
+            features = functional.relu(self.norm(features))
+        return functional.max_pool2d(features, 3, stride=2, padding=1) if self.pool else features
+
+
+class _DenseLayer(nn.Module):
+    """`(N, C, H, W)` to `(N, C + 32, H, W)`: its input beside 32 new channels."""
+
+    def __init__(self, channels: int, drop_rate: float, newest_first: bool) -> None:
+        super().__init__()
+        self.norm1 = nn.BatchNorm2d(channels)
+        self.conv1 = nn.Conv2d(channels, BOTTLENECK, kernel_size=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(BOTTLENECK)
+        self.conv2 = nn.Conv2d(BOTTLENECK, GROWTH, kernel_size=3, padding=1, bias=False)
+        self.drop = nn.Dropout(drop_rate)
+        self.newest_first = newest_first
+
+    def forward(self, features: Tensor) -> Tensor:
+        narrow = self.conv1(functional.relu(self.norm1(features)))
+        new = self.drop(self.conv2(functional.relu(self.norm2(narrow))))
+        return torch.cat((new, features) if self.newest_first else (features, new), dim=1)
+
+
+class _Transition(nn.Module):
+    """`(N, C, H, W)` to `(N, C', H / 2, W / 2)`."""
+
+    def __init__(self, channels_in: int, channels_out: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(channels_in)
+        self.conv = nn.Conv2d(channels_in, channels_out, kernel_size=1, bias=False)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return functional.avg_pool2d(self.conv(functional.relu(self.norm(features))), 2)
+
+
+def _block(channels: int, size: int, drop_rate: float, newest_first: bool) -> nn.Sequential:
+    return nn.Sequential(*(_DenseLayer(channels + i * GROWTH, drop_rate, newest_first) for i in range(size)))
+
+
+def _normalization(mean: Sequence[float] | None, std: Sequence[float] | None) -> nn.Module:
+    if mean is None and std is None:
+        return nn.Identity()
+    if mean is None or std is None:
+        raise InputError("`mean` and `std` go together: pass both, or neither for a network without normalisation.")
+    return Normalize(mean, std)
+
+
+# Of each style, the pattern of a key and where that part is here. Published parts are counted from 1.
+_DENSE_LAYER = re.compile(r"features\.denseblock(\d+)\.denselayer(\d+)\.(norm|conv)\.?(\d)\.")
+_TRANSITION = re.compile(r"features\.transition(\d+)\.")
+_SHORT_LAYER = re.compile(r"dense(\d+)\.(\d+)\.(bn|conv)(\d)\.")
+_SHORT_TRANSITION = re.compile(r"trans(\d+)\.(bn|conv)\.")
+_HEADS = (
+    ("features.conv0.", "stem.conv."),
+    ("features.norm0.", "stem.norm."),
+    ("features.norm5.", "norm."),
+    ("conv1.", "stem.conv."),
+    ("bn.", "norm."),
+    ("linear.", "classifier."),
+)
+
+
+def densenet121_key(key: str) -> str:
+    """The name in `DenseNet121Cifar` of a published DenseNet-121 weight: pass it to `load_weights` as `rename`.
+
+    | torchvision style                           | kuangliu style       | here                            |
+    |---------------------------------------------|----------------------|---------------------------------|
+    | `features.conv0`, `features.norm0`          | `conv1`, none        | `stem.conv`, `stem.norm`        |
+    | `features.denseblock1.denselayer1.norm1`    | `dense1.0.bn1`       | `blocks.0.0.norm1`              |
+    | `features.denseblock1.denselayer1.conv2`    | `dense1.0.conv2`     | `blocks.0.0.conv2`              |
+    | `features.transition1.norm`, `.conv`        | `trans1.bn`, `.conv` | `transitions.0.norm`, `.conv`   |
+    | `features.norm5`                            | `bn`                 | `norm`                          |
+    | `classifier`                                | `linear`             | `classifier`                    |
+
+    Old torchvision files write `norm.1` for `norm1`; both are understood. Any other key is returned as it is.
+    Build the network with the matching `layout`.
+    """
+    if match := _DENSE_LAYER.match(key):
+        block, layer, kind, number = match.groups()
+        return f"blocks.{int(block) - 1}.{int(layer) - 1}.{kind}{number}.{key[match.end() :]}"
+    if match := _SHORT_LAYER.match(key):
+        block, layer, kind, number = match.groups()
+        return f"blocks.{int(block) - 1}.{layer}.{_norm(kind)}{number}.{key[match.end() :]}"
+    if match := _TRANSITION.match(key):
+        return f"transitions.{int(match[1]) - 1}.{key[match.end() :]}"
+    if match := _SHORT_TRANSITION.match(key):
+        return f"transitions.{int(match[1]) - 1}.{_norm(match[2])}.{key[match.end() :]}"
+    for theirs, ours in _HEADS:
+        if key.startswith(theirs):
+            return ours + key.removeprefix(theirs)
+    return key
+
+
+def _norm(kind: str) -> str:
+    return "norm" if kind == "bn" else kind

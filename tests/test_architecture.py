@@ -1,0 +1,366 @@
+"""The layers and the house rules, checked on the syntax trees of the source and on the text of the repository.
+
+Every rule is a function from a module to its violations, so that the last tests can show each rule a snippet that
+breaks it. Nothing of the package is imported: a rule holds for code that would not even run.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src"
+PACKAGE = "popskipjump"
+
+# From the lowest to the highest. A module imports from lower rows, or from inside its own part, and nothing else.
+LAYERS = (
+    ("errors",),
+    ("types",),
+    ("rng", "geometry"),
+    ("sigmoid", "oracles"),
+    ("noise", "attacks"),
+    ("metrics", "storage", "zoo"),
+    ("evaluation",),
+    ("experiments", "integrations", "testing"),
+    ("cli",),
+    ("__main__",),
+)
+RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
+PUBLIC_NAMES = RANK["evaluation"] + 0.5  # what `popskipjump/__init__.py` offers stands just above `evaluation`
+
+PLOTTING = {"matplotlib", "seaborn", "plotly"}
+OPTIONAL = {"foolbox", "art", "ray", "onnx", "onnxruntime", "jax", "jaxlib", "sklearn"}
+OPTIONAL |= {"fastapi", "flask", "starlette", "uvicorn", "aiohttp", "django"}
+UNPICKLERS = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+NUMPY_OWN_STREAM = {"Generator", "SeedSequence", "BitGenerator", "Philox", "PCG64", "PCG64DXSM", "SFC64", "MT19937"}
+TORCH_GLOBAL = re.compile(
+    r"torch\.(manual_seed|seed|set_rng_state|random\.(?!fork_rng)\w+|(cuda|mps|xpu)\.(manual_)?seed\w*)"
+)
+TORCH_DRAW = re.compile(r"torch\.(rand|randn|randint|randperm|normal|bernoulli|multinomial|poisson|rand\w*_like)")
+DRAW_IN_PLACE = {"normal_", "uniform_", "bernoulli_", "random_", "exponential_", "cauchy_", "geometric_", "log_normal_"}
+MACHINE_PATH = re.compile(r"(?<![\w.}])/(?:root|home|work)/")
+REGISTRY = re.compile(r"(pypi|pythonhosted|download\.pytorch)\.org|npmjs\.(?:org|com)|anaconda\.org|-index[-]url")
+
+
+class Module(NamedTuple):
+    """A source file, parsed."""
+
+    name: str  # dotted, such as popskipjump.attacks.walk
+    is_package: bool
+    tree: ast.Module
+
+    @property
+    def part(self) -> str:
+        """The file or folder directly under the package; empty for the root `__init__.py`."""
+        return _part(self.name)
+
+
+class Violation(NamedTuple):
+    line: int
+    text: str
+
+
+Rule = Callable[[Module], Iterator[Violation]]
+
+
+def _part(dotted: str) -> str:
+    return dotted.split(".")[1] if "." in dotted else ""
+
+
+def _modules() -> list[Module]:
+    found = []
+    for path in sorted((SOURCE / PACKAGE).rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        is_package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if is_package else parts)
+        found.append(Module(name, is_package, ast.parse(path.read_text(encoding="utf-8"), str(path))))
+    return found
+
+
+def _snippet(name: str, source: str) -> Module:
+    return Module(name, False, ast.parse(source))
+
+
+def _from_base(module: Module, node: ast.ImportFrom) -> str:
+    """The absolute name of the module that a `from ... import` reads, relative ones resolved."""
+    if not node.level:
+        return node.module or ""
+    parts = module.name.split(".")
+    keep = len(parts) - node.level + module.is_package
+    return ".".join([*parts[:keep], *([node.module] if node.module else [])])
+
+
+def _aliases(module: Module) -> dict[str, str]:
+    """What each imported name stands for: `np` for numpy, `seed` for numpy.random.seed."""
+    names = {}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            for item in node.names:
+                names[item.asname or item.name.split(".")[0]] = item.name if item.asname else item.name.split(".")[0]
+        elif isinstance(node, ast.ImportFrom):
+            for item in node.names:
+                names[item.asname or item.name] = f"{_from_base(module, node)}.{item.name}"
+    return names
+
+
+def _dotted(node: ast.expr, aliases: dict[str, str]) -> str | None:
+    """`np.random.seed` as numpy.random.seed; None for anything but a chain of names."""
+    if isinstance(node, ast.Name):
+        return aliases.get(node.id, node.id)
+    if isinstance(node, ast.Attribute):
+        owner = _dotted(node.value, aliases)
+        return owner and f"{owner}.{node.attr}"
+    return None
+
+
+def _calls(module: Module) -> Iterator[tuple[ast.Call, str]]:
+    aliases = _aliases(module)
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Call):
+            yield node, _dotted(node.func, aliases) or ""
+
+
+def _imports(module: Module) -> Iterator[tuple[int, str]]:
+    """Every import with its line: at the top, within functions, for type checking only, and by `import_module`."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, item.name) for item in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, f"{_from_base(module, node)}.{item.name}") for item in node.names)
+    for call, name in _calls(module):
+        target = call.args[0] if call.args else None
+        is_text = isinstance(target, ast.Constant) and isinstance(target.value, str)
+        if name in {"importlib.import_module", "__import__"} and is_text:
+            yield call.lineno, target.value
+
+
+def _inside(name: str) -> bool:
+    return name == PACKAGE or name.startswith(f"{PACKAGE}.")
+
+
+# The rules.
+
+
+def layering(module: Module) -> Iterator[Violation]:
+    if module.part not in RANK:  # the root may import anything; a part without a layer has its own test
+        return
+    for line, target in _imports(module):
+        part = _part(target)
+        if not _inside(target) or part == module.part:
+            continue
+        if RANK.get(part, PUBLIC_NAMES) >= RANK[module.part]:
+            shown = f"`{part}`" if part in RANK else f"the public names of `{PACKAGE}`"
+            yield Violation(line, f"`{module.part}` imports {shown} ({target}), which is not in a layer below it")
+
+
+def attacks_see_no_noise(module: Module) -> Iterator[Violation]:
+    for line, target in _imports(module):
+        if module.part == "attacks" and _inside(target) and _part(target) == "noise":
+            yield Violation(line, "an attack sees labels and nothing else: it may not know the kinds of noise")
+
+
+def no_print(module: Module) -> Iterator[Violation]:
+    for call, name in _calls(module):
+        if module.part != "cli" and name in {"print", "builtins.print"}:
+            yield Violation(call.lineno, "print() outside `cli`: return the text, or let the caller see the numbers")
+
+
+def no_assert(module: Module) -> Iterator[Violation]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Assert):
+            yield Violation(node.lineno, "assert vanishes under `python -O`: raise an error that says the way out")
+
+
+def no_code_from_data(module: Module) -> Iterator[Violation]:
+    for line, target in _imports(module):
+        if target.split(".")[0] in UNPICKLERS:
+            yield Violation(line, f"{target.split('.')[0]} can run code from a file: use safetensors, npz or JSON")
+    for call, name in _calls(module):
+        true = {key.arg for key in call.keywords if isinstance(key.value, ast.Constant) and key.value.value is True}
+        if name in {"eval", "exec", "builtins.eval", "builtins.exec"}:
+            yield Violation(call.lineno, f"{name}() runs text as code")
+        elif (name == "torch.load" and "weights_only" not in true) or "allow_pickle" in true:
+            yield Violation(call.lineno, "unpickling runs code from a file: weights_only=True, and never allow_pickle")
+
+
+def no_global_randomness(module: Module) -> Iterator[Violation]:
+    advice = "draw from a `popskipjump.rng.Key`, so that the same seed gives the same trace"
+    for line, target in _imports(module):
+        if target.split(".")[0] == "random":
+            yield Violation(line, f"the `random` module has one global stream: {advice}")
+    aliases = _aliases(module)
+    for node in ast.walk(module.tree):
+        name = (_dotted(node, aliases) if isinstance(node, ast.Name | ast.Attribute) else None) or ""
+        numpy_name = name.removeprefix("numpy.random.")
+        is_numpy = numpy_name != name and numpy_name not in {*NUMPY_OWN_STREAM, "default_rng"} and "." not in numpy_name
+        if is_numpy or TORCH_GLOBAL.fullmatch(name):
+            yield Violation(node.lineno, f"{name} touches a global stream: {advice}")
+    for call, name in _calls(module):
+        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        own_stream = any(key.arg == "generator" for key in call.keywords)
+        if (TORCH_DRAW.fullmatch(name) or method in DRAW_IN_PLACE) and not own_stream:
+            yield Violation(call.lineno, f"{name or method}() without generator= draws from a global stream: {advice}")
+        if name == "numpy.random.default_rng" and not (call.args or call.keywords):
+            yield Violation(call.lineno, f"default_rng() without a seed cannot be repeated: {advice}")
+
+
+def plotting_in_experiments_only(module: Module) -> Iterator[Violation]:
+    for line, target in _imports(module):
+        if target.split(".")[0] in PLOTTING and module.part != "experiments":
+            yield Violation(line, f"{target} is imported in `{module.part}`: drawing belongs to `experiments`")
+
+
+def optional_packages_in_integrations_only(module: Module) -> Iterator[Violation]:
+    for line, target in _imports(module):
+        if target.split(".")[0] in OPTIONAL and module.part != "integrations":
+            yield Violation(line, f"{target} is imported in `{module.part}`: other tools meet in `integrations`")
+
+
+def machine_specific(text: str) -> Iterator[Violation]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if MACHINE_PATH.search(line):
+            yield Violation(number, "a path of one machine: make it relative, or an argument")
+        if REGISTRY.search(line):
+            yield Violation(number, "the address of a package registry: name the package, and let pip be configured")
+
+
+# The rules, applied.
+
+
+def _check(rule: Rule) -> None:
+    broken = [f"{module.name}, line {line}: {text}" for module in _modules() for line, text in rule(module)]
+    assert not broken, "\n".join([f"{len(broken)} violation(s):", *broken])
+
+
+def test_every_part_of_the_package_has_a_layer() -> None:
+    without = sorted({module.part for module in _modules()} - RANK.keys() - {""})
+    assert not without, f"{without} have no layer: add them to LAYERS here and to docs/architecture.md"
+
+
+def test_modules_import_only_from_layers_below() -> None:
+    _check(layering)
+
+
+def test_attacks_never_import_noise() -> None:
+    _check(attacks_see_no_noise)
+
+
+def test_only_the_command_line_prints() -> None:
+    _check(no_print)
+
+
+def test_the_library_never_asserts() -> None:
+    _check(no_assert)
+
+
+def test_the_library_never_runs_code_from_data() -> None:
+    _check(no_code_from_data)
+
+
+def test_the_library_never_touches_a_global_random_stream() -> None:
+    _check(no_global_randomness)
+
+
+def test_only_experiments_draw() -> None:
+    _check(plotting_in_experiments_only)
+
+
+def test_only_integrations_import_optional_packages() -> None:
+    _check(optional_packages_in_integrations_only)
+
+
+def _repository_files() -> list[Path]:
+    """The files that are, or would be, under version control; all but hidden folders where git cannot tell."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    except (OSError, subprocess.CalledProcessError):
+        paths = (path.relative_to(ROOT) for path in ROOT.rglob("*"))
+        listed = [str(path) for path in paths if not any(p.startswith(".") and p != ".ci" for p in path.parts[:-1])]
+    return sorted(path for name in set(listed) - {""} if (path := ROOT / name).is_file())
+
+
+def _text(path: Path) -> str:
+    """The file's text; nothing for a binary file."""
+    content = path.read_bytes()
+    return "" if b"\0" in content else content.decode("utf-8", errors="ignore")
+
+
+def test_no_file_names_a_machine_path_or_a_registry() -> None:
+    files = _repository_files()
+    broken = [f"{p.relative_to(ROOT)}, line {n}: {text}" for p in files for n, text in machine_specific(_text(p))]
+    assert not broken, "\n".join(broken)
+
+
+# The rules, tested: each catches what it should, and leaves its lawful neighbour alone.
+
+CAUGHT = [
+    (layering, "sigmoid.model", "from popskipjump.attacks.walk import run"),
+    (layering, "sigmoid.model", "from popskipjump.oracles import base"),
+    (layering, "errors", "from popskipjump.types import Bounds"),
+    (layering, "geometry", "from popskipjump import rng"),
+    (layering, "zoo.nets", "def late():\n    from ..metrics.distance import border_distance"),
+    (layering, "attacks.base", "import popskipjump as psj"),
+    (layering, "metrics.distance", "from popskipjump import evaluate"),
+    (layering, "storage.journal", "import importlib\nimportlib.import_module('popskipjump.cli.demo')"),
+    (attacks_see_no_noise, "attacks.parts.locate", "from ...noise.flip import Flip"),
+    (attacks_see_no_noise, "attacks.walk", "from popskipjump import noise"),
+    (no_print, "evaluation", "print('done')"),
+    (no_assert, "geometry", "def f(x):\n    assert x > 0"),
+    (no_code_from_data, "zoo.cifar", "import pickle"),
+    (no_code_from_data, "cli.attack", "exec('x = 1')"),
+    (no_code_from_data, "zoo.nets", "import torch\ntorch.load('x.pt')"),
+    (no_code_from_data, "zoo.data", "import numpy as np\nnp.load('x.npy', allow_pickle=True)"),
+    (no_global_randomness, "noise.flip", "from random import choice"),
+    (no_global_randomness, "noise.flip", "import torch\ntorch.manual_seed(0)"),
+    (no_global_randomness, "noise.flip", "import numpy as np\nnp.random.seed(0)"),
+    (no_global_randomness, "noise.flip", "from numpy.random import normal\nnormal(size=3)"),
+    (no_global_randomness, "noise.flip", "import torch\ntorch.randn(3)"),
+    (no_global_randomness, "noise.flip", "import torch\ntorch.empty(3).normal_()"),
+    (no_global_randomness, "noise.flip", "import numpy as np\nnp.random.default_rng()"),
+    (plotting_in_experiments_only, "cli.demo", "import matplotlib.pyplot as plt"),
+    (optional_packages_in_integrations_only, "oracles.classifier", "from sklearn.base import BaseEstimator"),
+]
+
+ALLOWED = [
+    (layering, "types", "from popskipjump.errors import InputError"),
+    (layering, "attacks.walk", "from .parts import locate\nfrom ..sigmoid.model import sigmoid\nimport torch"),
+    (layering, "experiments.table_1", "import popskipjump as psj\nfrom popskipjump import evaluate, metrics"),
+    (layering, "cli.demo", "from popskipjump.experiments import table_1"),
+    (attacks_see_no_noise, "evaluation", "from popskipjump import noise"),
+    (no_print, "cli.demo", "print('done')"),
+    (no_code_from_data, "oracles.classifier", "model.eval()\ntorch.load('x.pt', weights_only=True)"),
+    (no_global_randomness, "noise.flip", "import numpy as np\ndef f(rng: np.random.Generator): rng.normal()"),
+    (no_global_randomness, "noise.flip", "import numpy as np\nnp.random.default_rng(3).normal()"),
+    (no_global_randomness, "zoo.embedded", "import torch\nwith torch.random.fork_rng():\n    pass"),
+    (no_global_randomness, "noise.flip", "import torch\ntorch.randn(3, generator=torch.Generator())"),
+    (plotting_in_experiments_only, "experiments.figure_4", "import matplotlib.pyplot as plt"),
+    (optional_packages_in_integrations_only, "integrations.sklearn", "import sklearn"),
+]
+
+
+@pytest.mark.parametrize(("rule", "name", "source"), CAUGHT)
+def test_a_rule_catches_a_snippet_that_breaks_it(rule: Rule, name: str, source: str) -> None:
+    assert list(rule(_snippet(f"{PACKAGE}.{name}", source)))
+
+
+@pytest.mark.parametrize(("rule", "name", "source"), ALLOWED)
+def test_a_rule_leaves_lawful_code_alone(rule: Rule, name: str, source: str) -> None:
+    assert not list(rule(_snippet(f"{PACKAGE}.{name}", source)))
+
+
+@pytest.mark.parametrize("text", [f"cd /{'root'}/x", f"'/{'home'}/me'", f"file:///{'work'}/x", f"{'pypi'}.org/x"])
+def test_the_text_rule_catches_a_machine_path_and_a_registry(text: str) -> None:
+    assert list(machine_specific(text))
+
+
+@pytest.mark.parametrize("text", ["docs/work/plan.md", "https://example.org/home/", "the root/leaf ratio"])
+def test_the_text_rule_leaves_other_paths_alone(text: str) -> None:
+    assert not list(machine_specific(text))

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from popskipjump.errors import UnknownNameError
+from popskipjump.geometry import L2, LINF, clip, norm_of, per_row
+from popskipjump.rng import Key, normal
+from popskipjump.types import Bounds
+
+NORMS = [L2, LINF]
+
+
+@pytest.fixture
+def rows() -> torch.Tensor:
+    return normal(Key(0).roots(torch.arange(6)), 9)
+
+
+def test_per_row_lets_each_number_act_on_its_own_row():
+    assert torch.equal(per_row(torch.tensor([2.0, 3.0])) * torch.ones(2, 2), torch.tensor([[2.0, 2.0], [3.0, 3.0]]))
+
+
+def test_clip_moves_each_coordinate_to_the_nearest_bound():
+    assert clip(torch.tensor([-1.0, 0.5, 3.0]), Bounds(0.0, 2.0)).tolist() == [0.0, 0.5, 2.0]
+
+
+def test_the_l2_size_is_the_root_of_the_sum_of_squares():
+    assert L2.size(torch.tensor([[3.0, 4.0], [0.0, -2.0]])).tolist() == [5.0, 2.0]
+
+
+def test_the_linf_size_is_the_largest_change():
+    assert LINF.size(torch.tensor([[3.0, -4.0], [0.0, -2.0]])).tolist() == [4.0, 2.0]
+
+
+@pytest.mark.parametrize("norm", NORMS, ids=lambda n: n.name)
+def test_the_size_of_a_row_does_not_depend_on_the_others(norm, rows):
+    assert torch.equal(norm.size(rows)[2:3], norm.size(rows[2:3]))
+
+
+@pytest.mark.parametrize("norm", NORMS, ids=lambda n: n.name)
+def test_a_blend_meets_both_ends(norm, rows):
+    outer, original = rows[:3], rows[3:]
+    torch.testing.assert_close(norm.blend(outer, original, torch.zeros(3)), outer)
+    torch.testing.assert_close(norm.blend(outer, original, torch.ones(3)), original)
+
+
+@pytest.mark.parametrize("norm", NORMS, ids=lambda n: n.name)
+def test_a_blend_shrinks_the_distance_in_proportion(norm, rows):
+    outer, original = rows[:3], rows[3:]
+    position = torch.tensor([0.25, 0.5, 0.9])
+    left = norm.size(norm.blend(outer, original, position) - original)
+    torch.testing.assert_close(left, (1 - position) * norm.size(outer - original))
+
+
+@pytest.mark.parametrize("norm", NORMS, ids=lambda n: n.name)
+def test_a_blend_stays_between_its_ends(norm):
+    generator = torch.Generator().manual_seed(0)
+    outer, original = (torch.rand(500, 20, generator=generator) for _ in range(2))
+    blended = norm.blend(outer, original, torch.rand(500, generator=generator))
+    assert (blended >= torch.minimum(outer, original) - 1e-6).all()
+    assert (blended <= torch.maximum(outer, original) + 1e-6).all()
+
+
+def test_an_l2_blend_is_on_the_straight_line():
+    middle = L2.blend(torch.tensor([[4.0, 0.0]]), torch.tensor([[0.0, 2.0]]), torch.tensor([0.25]))
+    assert middle.tolist() == [[3.0, 0.5]]
+
+
+def test_a_linf_blend_cuts_the_largest_changes_first():
+    middle = LINF.blend(torch.tensor([[4.0, 1.0, -3.0]]), torch.zeros(1, 3), torch.tensor([0.5]))
+    assert middle.tolist() == [[2.0, 1.0, -2.0]]
+
+
+@pytest.mark.parametrize("norm", NORMS, ids=lambda n: n.name)
+def test_an_ascent_has_norm_one(norm, rows):
+    torch.testing.assert_close(norm.size(norm.ascent(rows)), torch.ones(6))
+
+
+@pytest.mark.parametrize("norm", NORMS, ids=lambda n: n.name)
+def test_an_ascent_climbs_faster_than_any_other_direction_of_norm_one(norm, rows):
+    others = normal(Key(1).roots(torch.arange(200)), 9)
+    others = others / per_row(norm.size(others))
+    best = (norm.ascent(rows) * rows).sum(dim=1)
+    assert (best >= (rows @ others.T).amax(dim=1)).all()
+
+
+@pytest.mark.parametrize("norm", NORMS, ids=lambda n: n.name)
+def test_the_ascent_of_a_zero_gradient_is_zero(norm):
+    assert torch.equal(norm.ascent(torch.zeros(2, 3)), torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("name", "norm"), [("l2", L2), ("L2", L2), ("l-2", L2), ("linf", LINF), ("L_inf", LINF), (LINF, LINF)]
+)
+def test_a_norm_is_found_by_its_name(name, norm):
+    assert norm_of(name) is norm
+
+
+def test_an_unknown_norm_lists_the_known_ones():
+    with pytest.raises(UnknownNameError, match="unknown norm 'l1': choose one of l2, linf"):
+        norm_of("l1")
