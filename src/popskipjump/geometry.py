@@ -25,6 +25,12 @@ def clip(points: Tensor, bounds: Bounds) -> Tensor:
     return points.clamp(bounds.low, bounds.high)
 
 
+def l2_size(vectors: Tensor) -> Tensor:
+    """Euclidean length of each row: `(..., d)` -> `(...)`."""
+    size: Tensor = torch.linalg.vector_norm(vectors, dim=-1)
+    return size
+
+
 class Norm(Protocol):
     """How distance is measured, and how one moves in that geometry."""
 
@@ -44,7 +50,7 @@ class _L2:
     name = "l2"
 
     def size(self, vectors: Tensor) -> Tensor:
-        return torch.linalg.vector_norm(vectors, dim=-1)
+        return l2_size(vectors)
 
     def blend(self, outer: Tensor, original: Tensor, position: Tensor) -> Tensor:
         # addcmul keeps position 0 and 1 exact where the bounds are.

@@ -60,5 +60,12 @@ class Status(str, Enum):
 
 
 _WITH_POINT = frozenset(
-    {Status.RUNNING, Status.FINISHED, Status.CLOSE_ENOUGH, Status.BUDGET_SPENT, Status.MISCLASSIFIED, Status.INTERRUPTED}
+    {
+        Status.RUNNING,
+        Status.FINISHED,
+        Status.CLOSE_ENOUGH,
+        Status.BUDGET_SPENT,
+        Status.MISCLASSIFIED,
+        Status.INTERRUPTED,
+    }
 )

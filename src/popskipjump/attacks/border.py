@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -29,9 +29,13 @@ class Border(NamedTuple):
 
     def select(self, chosen: Tensor) -> Border:
         """Some of the images: an index or a mask `(A,)` on the CPU."""
-        parts = [value[chosen.to(value.device)] for value in self[:-1] if isinstance(value, Tensor)]
+        tensors: dict[str, Any] = {name: value[chosen.to(value.device)] for name, value in self._tensors().items()}
         estimate = None if self.estimate is None else Estimate(*(value[chosen] for value in self.estimate))
-        return Border(*parts, estimate=estimate)
+        return self._replace(estimate=estimate)._replace(**tensors)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """All but the estimate."""
+        return {name: value for name, value in self._asdict().items() if isinstance(value, Tensor)}
 
 
 def merge(take: Tensor, new: Border, old: Border) -> Border:
@@ -41,10 +45,12 @@ def merge(take: Tensor, new: Border, old: Border) -> Border:
         mask = take.to(fresh.device)
         return torch.where(mask.unsqueeze(1) if fresh.ndim == 2 else mask, fresh, kept)
 
-    parts = [choose(f, k) for f, k in zip(new[:-1], old[:-1], strict=True) if isinstance(f, Tensor) and k is not None]
+    before = old._tensors()
+    tensors: dict[str, Any] = {name: choose(fresh, before[name]) for name, fresh in new._tensors().items()}
     if new.estimate is None or old.estimate is None:
-        return Border(*parts, estimate=new.estimate)
-    return Border(*parts, estimate=Estimate(*(choose(f, k) for f, k in zip(new.estimate, old.estimate, strict=True))))
+        return new._replace(**tensors)
+    estimate = Estimate(*(choose(fresh, kept) for fresh, kept in zip(new.estimate, old.estimate, strict=True)))
+    return new._replace(estimate=estimate)._replace(**tensors)
 
 
 class Locate(Protocol):

@@ -12,7 +12,7 @@ from popskipjump.attacks.base import Step
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.parts.locate import BinarySearch, border_at
 from popskipjump.attacks.problem import Problem
-from popskipjump.geometry import clip, per_row
+from popskipjump.geometry import clip, l2_size, per_row
 from popskipjump.rng import normal
 from popskipjump.types import Status
 
@@ -108,10 +108,10 @@ class BoundaryAttack:
         roots = problem.key.child("boundary").roots(image, torch.full_like(image, number)).to(problem.device)
         noise = normal(roots, problem.dimension)
         out = point - original
-        length = torch.linalg.vector_norm(out, dim=1, keepdim=True).clamp(min=1e-12)
+        length = per_row(l2_size(out)).clamp(min=1e-12)
         unit = out / length
         noise = noise - (noise * unit).sum(dim=1, keepdim=True) * unit
-        noise = noise / torch.linalg.vector_norm(noise, dim=1, keepdim=True).clamp(min=1e-12)
+        noise = noise / per_row(l2_size(noise)).clamp(min=1e-12)
         size = per_row(problem.on_device(size))
         turned = (unit + size * noise) / torch.sqrt(1 + size**2)
         return clip(original + length * turned, problem.bounds)

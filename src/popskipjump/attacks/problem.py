@@ -47,7 +47,7 @@ class Problem:
 
     @property
     def dimension(self) -> int:
-        """d."""
+        """Values of one input, d."""
         return self.original.shape[1]
 
     def on_device(self, values: Tensor) -> Tensor:

@@ -87,7 +87,7 @@ class Report:
             p = np.asarray(self.verdict.probability)[attacked]
             low = np.asarray(self.verdict.low)[attacked]
             lines.append(
-                f"  verdict: P(adversarial) median {np.median(p):.2f} on {int(np.max(np.asarray(self.verdict.queries)))}"
+                f"  verdict: P(adversarial) median {np.median(p):.2f} on {int(self.verdict.queries.max())}"
                 f" fresh queries; above 1/2 with 95% confidence for {int((low > 0.5).sum())} of {int(attacked.sum())}"
             )
         return lines

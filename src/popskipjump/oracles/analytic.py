@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.errors import InputError
+from popskipjump.geometry import l2_size, per_row
 from popskipjump.rng import uniform
 
 
@@ -29,7 +30,7 @@ class Plane:
         """Signed distance to the border, positive in class 1: `(M, *S)` -> `(M,)`."""
         # A sum along each row alone does not depend on which rows share the batch; a matrix product may.
         along = (points.flatten(1) * self.normal).sum(dim=1)
-        return (along - self.offset) / torch.linalg.vector_norm(self.normal)
+        return (along - self.offset) / l2_size(self.normal)
 
     def labels(self, points: Tensor) -> Tensor:
         """See `WhiteBox`."""
@@ -43,7 +44,7 @@ class Plane:
     def margin_gradient(self, points: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
         """See `WhiteBox`."""
         side = (1 - 2 * labels).to(points.dtype)
-        unit = self.normal / torch.linalg.vector_norm(self.normal)
+        unit = self.normal / l2_size(self.normal)
         return (side.unsqueeze(1) * unit).reshape(points.shape)
 
     def distance(self, points: Tensor, norm: str = "l2") -> Tensor:
@@ -51,7 +52,7 @@ class Plane:
         height = self.height(points).abs()
         if norm == "l2":
             return height
-        return height * torch.linalg.vector_norm(self.normal) / self.normal.abs().sum()
+        return height * l2_size(self.normal) / self.normal.abs().sum()
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ class Sphere:
 
     def height(self, points: Tensor) -> Tensor:
         """Signed distance to the border, positive outside: `(M, *S)` -> `(M,)`."""
-        return torch.linalg.vector_norm(points.flatten(1) - self.centre, dim=1) - self.radius
+        return l2_size(points.flatten(1) - self.centre) - self.radius
 
     def labels(self, points: Tensor) -> Tensor:
         """See `WhiteBox`."""
@@ -82,7 +83,7 @@ class Sphere:
     def margin_gradient(self, points: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
         """See `WhiteBox`."""
         out = points.flatten(1) - self.centre
-        unit = out / torch.linalg.vector_norm(out, dim=1, keepdim=True).clamp(min=1e-12)
+        unit = out / per_row(l2_size(out)).clamp(min=1e-12)
         return ((1 - 2 * labels).to(points.dtype).unsqueeze(1) * unit).reshape(points.shape)
 
     def distance(self, points: Tensor) -> Tensor:
@@ -109,10 +110,8 @@ class PlanarSigmoid:
     def probability(self, points: Tensor) -> Tensor:
         """Probability of class 1: `(M, *S)` -> `(M,)`."""
         height = self.plane.height(points)
-        if math.isinf(self.slope):
-            step = (height > 0).to(height.dtype)
-        else:
-            step = torch.sigmoid(4 * self.slope * height)
+        steep = math.isinf(self.slope)
+        step = (height > 0).to(height.dtype) if steep else torch.sigmoid(4 * self.slope * height)
         return self.floor + (1 - 2 * self.floor) * step
 
     def sample(self, model: object, points: Tensor, roots: Tensor) -> Tensor:

@@ -18,6 +18,10 @@ class Ticket(NamedTuple):
     image: Tensor  # (M,) int64, on the CPU, non-decreasing: the id of the image each row is asked for
     serial: Tensor | None = None  # (M,) int64, on the CPU: how many queries that image had before
 
+    def part(self, rows: slice | Tensor) -> Ticket:
+        """The ticket of some of the rows."""
+        return Ticket(self.image[rows], None if self.serial is None else self.serial[rows])
+
 
 @runtime_checkable
 class Oracle(Protocol):

@@ -160,11 +160,8 @@ class Classifier:
         rows = chunk_rows(points[0].numel(), self._max_rows) if len(points) else 1
         if len(points) <= rows:
             return self._answer(points, ticket)
-        parts = [
-            self._answer(points[i : i + rows], Ticket(*(None if t is None else t[i : i + rows] for t in ticket)))
-            for i in range(0, len(points), rows)
-        ]
-        return torch.cat(parts)
+        parts = [slice(i, i + rows) for i in range(0, len(points), rows)]
+        return torch.cat([self._answer(points[part], ticket.part(part)) for part in parts])
 
     def _answer(self, points: Tensor, ticket: Ticket) -> Tensor:
         if self.noise is None:

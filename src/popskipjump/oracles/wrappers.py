@@ -55,7 +55,7 @@ class Recorded:
         """See `Oracle`."""
         answers = self.oracle.ask(points, ticket)
         images, counts = torch.unique_consecutive(ticket.image, return_counts=True)
-        for image, part in zip(images.tolist(), answers.cpu().split(counts.tolist()), strict=True):
+        for image, part in zip(images.tolist(), torch.split(answers.cpu(), counts.tolist()), strict=True):
             self._answers.setdefault(image, []).append(part)
         if self._keep_points:
             self._points.append(points.detach().cpu().clone())

@@ -67,9 +67,7 @@ def expected_ratio(posterior: SigmoidPosterior, table: Tensor, centre: Tensor) -
     values = torch.empty(len(posterior), dtype=torch.float64)
     for row, (weight, index) in enumerate(zip(posterior.weights.unbind(0), lower.tolist(), strict=True)):
         flat = weight.flatten()
-        at_lower, at_upper = (
-            torch.dot(flat, table[n - 1 - i : 2 * n - 1 - i].reshape(-1)) for i in (index, index + 1)
-        )
+        at_lower, at_upper = (torch.dot(flat, table[n - 1 - i : 2 * n - 1 - i].reshape(-1)) for i in (index, index + 1))
         values[row] = ((1 - share[row]) * at_lower + share[row] * at_upper) / flat.sum()
     return values
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +15,7 @@ from popskipjump.geometry import clip, per_row
 
 def step_size(border: Border, iteration: int) -> Tensor:
     """xi_t = ||x_t - x_*|| / sqrt(t): `(A,)`."""
-    return border.distance / iteration**0.5
+    return border.distance / math.sqrt(iteration)
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class FullStep:
     """PSJ's step: all of xi_t, untested, and then a longer line, so that the next search sees both sides of the border.
 
     Args:
-        enlarge: how much longer than from the original to the new point (1.5 in the paper).
+        enlarge: how much longer than from the original to the new point; 1.5 in the paper.
     """
 
     enlarge: float = 1.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -55,7 +56,7 @@ class DistanceSpread:
             delta = torch.full_like(border.distance, self.first * problem.bounds.range)
         else:
             delta = border.distance * (1 / dimension if self.part is None else self.part)
-        return delta / dimension**0.5
+        return delta / math.sqrt(dimension)
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Count:
 
     def noiseless(self, iteration: int) -> float:
         """n_t^det."""
-        return min(self.base * self.factor * iteration**0.5, self.limit)
+        return min(self.base * self.factor * math.sqrt(iteration), self.limit)
 
     def __call__(self, effort: Tensor, iteration: int) -> Tensor:
         """`(A,)` -> int64 `(A,)`."""
@@ -144,13 +145,14 @@ def accumulate(
         blocks, scales = pool.draw(border.rows[images], iteration, torch.tensor([piece.number for piece in chunk]))
         scales.mul_(per_row(spread[images.to(problem.device)]))
         used = buffer[: sum(sizes)]
-        for piece, part, block, scale in zip(chunk, used.split(sizes), blocks, scales, strict=True):
+        for piece, part, block, scale in zip(chunk, torch.split(used, sizes), blocks, scales, strict=True):
             torch.addcmul(border.point[piece.image], block[: piece.size], scale, out=part)
         rows = border.rows[images].repeat_interleave(torch.tensor(sizes))
         weights = torch.ones(2, len(used), device=problem.device)
         weights[0] = problem.decide(used, rows, "direction")
         weights[0].mul_(2).sub_(1)
-        for piece, part, weight in zip(chunk, used.split(sizes), weights.split(sizes, dim=1), strict=True):
+        pieces = zip(chunk, torch.split(used, sizes), torch.split(weights, sizes, dim=1), strict=True)
+        for piece, part, weight in pieces:
             sums[piece.image].addmm_(weight, part)
             answers[piece.image] += weight[0].sum()
     return sums, answers

@@ -12,6 +12,7 @@ from torch import Tensor
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.parts.direction import Count
 from popskipjump.attacks.problem import Problem
+from popskipjump.geometry import l2_size
 from popskipjump.rng import uniform
 from popskipjump.sigmoid import (
     Estimate,
@@ -75,7 +76,7 @@ def border_at(
     original = problem.original[rows.to(problem.device)]
     point = problem.norm.blend(outer, original, problem.on_device(position))
     distance = problem.norm.size(point - original).to("cpu", torch.float64)
-    gap = torch.linalg.vector_norm(outer - original, dim=1).to("cpu", torch.float64)
+    gap = l2_size(outer - original).to("cpu", torch.float64)
     return Border(rows, outer, point, position, safe, distance, gap, effort, searched, settled, estimate)
 
 
@@ -90,8 +91,8 @@ class BayesianSearch:
             fewer of them than they cost.
         acquisition: ask where the mutual information is largest, or where the expected sample size is smallest.
         estimate: mean or maximum a posteriori.
-        sample_size: effort from the point estimate, from the posterior of the centre (Algorithm 1), or from the whole
-            posterior.
+        sample_size: effort from the mean signal over the posterior, from the point estimate, or as the expected n over
+            the posterior of the centre (Algorithm 1) or over the whole posterior.
         check_every: k; the stopping rule is looked at every k queries.
         per_step: queries for each look at the acquisition (acceleration trick 1).
         spread_over: 1.0 asks them all at the best position; 0.9 spreads them evenly over the positions that are within

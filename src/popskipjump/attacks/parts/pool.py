@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks.problem import Problem
+from popskipjump.geometry import l2_size, per_row
 from popskipjump.rng import Key, integers, normal, signs
 
 BLOCK = 256
@@ -33,9 +34,11 @@ class DirectionPool:
         self._image_id = image_id
         numbers = torch.arange(self._blocks * self._rows, device=device)
         # One call for each block bounds the memory of the integer arithmetic.
-        self._pool = torch.cat([normal(self._key.child("pool").roots(n), dimension) for n in numbers.split(self._rows)])
+        self._pool = torch.cat(
+            [normal(self._key.child("pool").roots(n), dimension) for n in torch.split(numbers, self._rows)]
+        )
         if sphere:
-            self._pool *= dimension**0.5 / torch.linalg.vector_norm(self._pool, dim=1, keepdim=True)
+            self._pool *= dimension**0.5 / per_row(l2_size(self._pool))
 
     @classmethod
     def of(cls, problem: Problem, sphere: bool) -> DirectionPool:
