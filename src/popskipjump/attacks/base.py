@@ -141,8 +141,8 @@ class _Record:
         self.queries = torch.zeros(shape, dtype=torch.int64)
         self.sigmoid = torch.full((4, *shape), torch.nan, dtype=torch.float64)
         self.gap = torch.full(shape, torch.nan, dtype=torch.float64)
-        self.history = torch.zeros(*shape, problem.dimension) if keep_points else None
         self.points = problem.original.to("cpu", copy=True)
+        self.history = self.points.expand(*shape, problem.dimension).clone() if keep_points else None
         self.final = torch.full((images,), torch.inf, dtype=torch.float64)
 
     def write(self, iteration: int, border: Border) -> None:
@@ -188,6 +188,9 @@ class _Record:
             self.sigmoid[:, later] = self.sigmoid[:, self.last]
             if self.history is not None:
                 self.history[later] = self.history[self.last]
+        without = torch.tensor([not s.has_point for s in status], dtype=torch.bool)
+        self.final[without] = torch.inf
+        self.points[without] = self.problem.original.cpu()[without]
         at_once = torch.tensor([s is Status.MISCLASSIFIED for s in status], dtype=torch.bool)
         self.final[at_once] = 0.0
         self.distance[:, at_once] = 0.0

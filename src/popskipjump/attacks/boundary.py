@@ -12,6 +12,7 @@ from popskipjump.attacks.base import Step
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.parts.locate import BinarySearch, border_at
 from popskipjump.attacks.problem import Problem
+from popskipjump.errors import InputError
 from popskipjump.geometry import clip, l2_size, per_row
 from popskipjump.rng import normal
 from popskipjump.types import Status
@@ -48,6 +49,10 @@ class BoundaryAttack:
     forward: float = 0.01
     test_every: int = 10
     adapt: float = 1.5
+
+    def __post_init__(self) -> None:
+        if min(self.proposals, self.test_every) < 1 or min(self.orthogonal, self.forward) <= 0 or self.adapt < 1:
+            raise InputError("proposals and test_every must be at least 1, step sizes positive and adapt at least 1.")
 
     def build(self, dimension: int) -> BoundaryAttack:
         """The attack for inputs of d values: the same for all."""

@@ -10,6 +10,7 @@ from popskipjump.attacks.parts.advance import FullStep
 from popskipjump.attacks.parts.direction import Count, LineSpread, MonteCarlo, TrueDirection
 from popskipjump.attacks.parts.locate import BayesianSearch
 from popskipjump.attacks.walk import BoundaryWalk
+from popskipjump.errors import InputError, UnknownNameError
 from popskipjump.sigmoid import Grid
 
 _SMALL_INPUT = 1024  # up to here the paper's MNIST setting, above it that of CIFAR-10
@@ -29,9 +30,9 @@ class PopSkipJump:
         count: number of random directions.
         acquisition: "information" or "sample-size" (E[n]).
         estimate: "mean" or "map".
-        sample_size: how n_t follows from the posterior: the mean signal of an answer over it ("signal"); the paper's
-            n at the point estimate ("point"), E[n] over the centre (Algorithm 1, "centre") or over all parameters
-            ("posterior"). These expectations are ruled by the tails of the posterior (docs/errata.md, D3).
+        sample_size: how n_t follows from the posterior: E[n] over the centre with its tail bounded (Algorithm 1,
+            "centre"; docs/errata.md, D3), over all parameters ("posterior"), n at the point estimate ("point"), or n
+            at the mean signal over the posterior ("signal").
         check_every: k of the stopping rule.
         per_step: queries per look at the acquisition (acceleration trick 1).
         spread_over: 1.0 asks them at the best position; 0.9 within 90% of it.
@@ -53,7 +54,7 @@ class PopSkipJump:
     count: Count = field(default_factory=Count)
     acquisition: Literal["information", "sample-size"] = "information"
     estimate: Literal["mean", "map"] = "mean"
-    sample_size: Literal["signal", "point", "centre", "posterior"] = "signal"
+    sample_size: Literal["signal", "point", "centre", "posterior"] = "centre"
     check_every: int = 10
     per_step: int = 1
     spread_over: float = 1.0
@@ -63,6 +64,19 @@ class PopSkipJump:
     baseline: bool = True
     confidence: float = 0.95
     true_gradient: bool = False
+
+    def __post_init__(self) -> None:
+        for kind, name, known in (
+            ("acquisition", self.acquisition, ("information", "sample-size")),
+            ("estimate", self.estimate, ("mean", "map")),
+            ("sample size", self.sample_size, ("signal", "point", "centre", "posterior")),
+        ):
+            if name not in known:
+                raise UnknownNameError(kind, name, known)
+        if min(self.check_every, self.per_step, self.search_limit) < 1:
+            raise InputError("check_every, per_step and search_limit must be at least 1.")
+        if not (0 < self.spread_over <= 1 and 0 < self.confidence < 1 and self.enlarge >= 1):
+            raise InputError("spread_over must be in (0, 1], confidence in (0, 1) and enlarge at least 1.")
 
     def build(self, dimension: int) -> BoundaryWalk:
         """The attack for inputs of d values."""

@@ -70,6 +70,10 @@ class Problem:
             bool `(M,)` on the device; False for images on which the classifier failed (see `failed`).
         """
         points.clamp_(self.bounds.low, self.bounds.high)
+        if self.failed:
+            alive = torch.tensor([row not in self.failed for row in rows.tolist()], dtype=torch.bool)
+            if not bool(alive.all()):
+                return self._decide_some(points, rows, phase, alive)
         with self.ledger.during(phase):
             try:
                 decisions = self._ask(points, rows)
@@ -79,6 +83,14 @@ class Problem:
                 decisions = self._ask_each(points, rows, error)
         if self.on_queries is not None:
             self.on_queries(len(rows) * self.votes)
+        return decisions
+
+    def _decide_some(self, points: Tensor, rows: Tensor, phase: str, alive: Tensor) -> Tensor:
+        """`decide` for the images that have not failed: they alone are asked about, bool `(M,)` on the CPU."""
+        decisions = torch.zeros(len(rows), dtype=torch.bool, device=self.device)
+        if bool(alive.any()):
+            there = alive.to(self.device)
+            decisions[there] = self.decide(points[there], rows[alive], phase)
         return decisions
 
     def decide_single(self, points: Tensor, rows: Tensor, phase: str) -> Tensor:

@@ -41,12 +41,12 @@ class BoundaryWalk:
         outer = self.advance(problem, border, gradient, iteration)
         found = self.locate(problem, border.rows, outer, iteration, border)
         # A search that the budget cut short may be anywhere: the place before it is the better answer.
-        broke = problem.affordable(border.rows) == 0
-        return Step(merge(found.settled | ~broke, found, border), ended)
+        broke = problem.affordable(border.rows) < getattr(self.locate, "per_step", 1)
+        return Step(merge(found.settled | ~broke, found, border), ended | self._without_signal(found))
 
     @staticmethod
     def _without_signal(border: Border) -> dict[int, Status]:
-        """Images whose first search saw no difference between the ends of the line."""
+        """Images whose search ended without a difference between the ends of the line."""
         if border.estimate is None:
             return {}
         e = border.estimate

@@ -58,7 +58,7 @@ class Dropout:
         if any(layer.inplace for layer in layers):
             points = points.clone()  # an in-place layer may come first, and the points are not ours
         with _dropping(layers, self.rate, roots):
-            labels: Tensor = model.labels(points)
+            labels: Tensor = getattr(model, "plain", model).labels(points)  # a frozen copy has no layers
         return labels.to(points.device)
 
     def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:

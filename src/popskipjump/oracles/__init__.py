@@ -5,6 +5,7 @@ from popskipjump.oracles.base import Oracle, Ticket, WhiteBox, device_of
 from popskipjump.oracles.classifier import BaseModel, Classifier, FunctionModel, NoiseModel, TorchModel
 from popskipjump.oracles.criteria import Criterion, Targeted, Untargeted
 from popskipjump.oracles.ledger import UNLIMITED, Counted, Ledger
+from popskipjump.oracles.speed import FastForward, threads
 from popskipjump.oracles.wrappers import MajorityVote, Recorded, Replay
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Classifier",
     "Counted",
     "Criterion",
+    "FastForward",
     "FunctionModel",
     "Ledger",
     "MajorityVote",
@@ -29,4 +31,5 @@ __all__ = [
     "Untargeted",
     "WhiteBox",
     "device_of",
+    "threads",
 ]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from popskipjump.errors import InputError, OracleError
 from popskipjump.oracles.base import Ticket
+from popskipjump.oracles.speed import FastForward
 from popskipjump.rng import Key
 
 MAX_ROWS = 2048  # larger batches spend their time in memory allocation
@@ -73,14 +74,21 @@ class NoiseModel(Protocol):
 
 
 class TorchModel:
-    """A torch module that gives logits `(M, K)` or, with `output="labels"`, labels `(M,)`; also its white box."""
+    """A torch module that gives logits `(M, K)` or, with `output="labels"`, labels `(M,)`; also its white box.
+
+    Args:
+        module: put in evaluation mode.
+        device: where to; None leaves it where its parameters are.
+        output: "logits" or "labels".
+        optimize: answer through a frozen, fused copy of the module (see `FastForward`).
+    """
 
     def __init__(
         self,
         module: nn.Module,
         device: torch.device | str | None = None,
         output: str = "logits",
-        input_shape: tuple[int, ...] | None = None,
+        optimize: bool = False,
     ) -> None:
         if output not in ("logits", "labels"):
             raise InputError(f'output must be "logits" or "labels", not {output!r}.')
@@ -89,14 +97,21 @@ class TorchModel:
             device = "cpu" if parameter is None else parameter.device
         self.device = torch.device(device)
         self.module = module.to(self.device).eval()
-        self.output, self.input_shape = output, input_shape
+        self.output = output
         self.classes: int | None = None
+        self._forward: Callable[[Tensor], Any] = FastForward(self.module) if optimize else self.module
+
+    @property
+    def plain(self) -> TorchModel:
+        """The same module, not optimised: for noise that acts inside the module."""
+        return self if self._forward is self.module else TorchModel(self.module, self.device, self.output)
 
     def logits(self, points: Tensor) -> Tensor:
         """`(M, *S)` -> `(M, K)`."""
         if self.output == "labels":
             raise InputError("this model gives labels only; logits are needed here.")
-        logits = self.module(points)
+        # The frozen copy has no gradient.
+        logits = (self.module if torch.is_grad_enabled() else self._forward)(points)
         if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(points):
             shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
             raise OracleError(
@@ -110,7 +125,7 @@ class TorchModel:
         """See `WhiteBox`."""
         with torch.no_grad():
             if self.output == "labels":
-                return checked_labels(self.module(points), len(points)).to(self.device)
+                return checked_labels(self._forward(points), len(points)).to(self.device)
             return self.logits(points).argmax(dim=1)
 
     def log_probs(self, points: Tensor) -> Tensor:

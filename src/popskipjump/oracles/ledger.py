@@ -10,6 +10,7 @@ from torch import Tensor
 
 from popskipjump.errors import BudgetError, InputError
 from popskipjump.oracles.base import Oracle, Ticket, device_of, is_whole
+from popskipjump.oracles.classifier import checked_labels
 
 UNLIMITED = torch.iinfo(torch.int64).max
 
@@ -97,4 +98,4 @@ class Counted:
     def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         """See `Oracle`."""
         serial = self.ledger.charge(ticket.image)
-        return self.oracle.ask(points, Ticket(self.image_id[ticket.image], serial))
+        return checked_labels(self.oracle.ask(points, Ticket(self.image_id[ticket.image], serial)), len(points))

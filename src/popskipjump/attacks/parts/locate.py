@@ -26,6 +26,7 @@ from popskipjump.sigmoid import (
 )
 
 _EFFORT_LIMIT = 1e4  # no cell of a posterior may ask for more, or one far tail would decide alone
+_TAIL = 10.0  # nor for more than so many times what the centre asks for (docs/errata.md, D3)
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class BayesianSearch:
     count: Count = field(default_factory=Count)
     acquisition: Literal["information", "sample-size"] = "information"
     estimate: Literal["mean", "map"] = "mean"
-    sample_size: Literal["signal", "point", "centre", "posterior"] = "signal"
+    sample_size: Literal["signal", "point", "centre", "posterior"] = "centre"
     check_every: int = 10
     per_step: int = 1
     spread_over: float = 1.0
@@ -133,10 +134,12 @@ class BayesianSearch:
             table = effort_table(posterior.grid, self.spread)
             return expected_ratio(posterior, table, estimate.centre)
         slope, lost = estimate.slope.unsqueeze(1), estimate.lost.unsqueeze(1)
+        at_centre = effort_at(torch.zeros_like(slope), slope, self.spread, lost)
         if sample_size == "point":
-            return effort_at(torch.zeros_like(slope), slope, self.spread, lost).squeeze(1)
+            return at_centre.squeeze(1)
         offset = posterior.grid.position - estimate.centre.unsqueeze(1)
-        return (posterior.centre_marginal() * effort_at(offset, slope, self.spread, lost)).sum(dim=1)
+        effort = effort_at(offset, slope, self.spread, lost)
+        return (posterior.centre_marginal() * torch.minimum(effort, _TAIL * at_centre)).sum(dim=1)
 
 
 def effort_of(correlation: Tensor) -> Tensor:
@@ -215,7 +218,7 @@ class _Search:
         if not len(self.going):
             return
         chosen = self.going.to(self.problem.device)
-        for index in self._positions():
+        for index in self._positions()[: self.config.limit - self.asked]:
             position = self.grid.position[index]
             points = self.problem.norm.blend(
                 self.outer[chosen], self.original[chosen], self.problem.on_device(position)
@@ -223,7 +226,7 @@ class _Search:
             answers = self.problem.decide(points, self.rows[self.going], "search")
             self.posterior.update(index, answers.tolist())
             self.asked += 1
-        if self.asked % self.config.check_every < self.config.per_step:
+        if self.asked % self.config.check_every < self.config.per_step or self.asked >= self.config.limit:
             self._check()
 
     def _positions(self) -> list[list[int]]:
@@ -233,6 +236,7 @@ class _Search:
             value, total = mutual_information(self.posterior)
             self.posterior.rescale(total)
         else:
+            self.posterior.rescale(self.posterior.weights.sum(dim=(1, 2)))
             value = -expected_sample_size(self.posterior, effort_table(self.grid, config.spread)).to(torch.float32)
         best = value.numpy().argmax(axis=1).tolist()
         if config.per_step == 1 or config.spread_over >= 1.0:
@@ -244,7 +248,7 @@ class _Search:
         top = value.amax(dim=1, keepdim=True)
         # A size to be small is negative here: within 90% then means not more than 1/0.9 of it.
         part = self.config.spread_over if self.config.acquisition == "information" else 1 / self.config.spread_over
-        near = value >= part * top
+        near = value >= torch.minimum(part * top, top)  # rounding may leave no information at all, or less
         image = self.problem.image_id[self.rows[self.going]]
         key = self.problem.key.child("search", self.iteration)
         draws = uniform(key.roots(image, torch.full_like(image, self.asked)), self.config.per_step)  # (B, m)
@@ -263,16 +267,16 @@ class _Search:
     def _check(self) -> None:
         """The stopping rule: stop when k queries change the directions' number by no more than k."""
         estimate = self._estimate()
-        now = self.config.effort(self.posterior, estimate, self._stopping_size()) * self.noiseless
-        now = now.clamp(max=float(self.config.count.limit))
+        now = self.config.effort(self.posterior, estimate, self.config.sample_size) * self.noiseless
         settled = (now - self.before).abs() <= self.config.check_every
+        # A number beyond the limit settles nothing, even if it stands still: before so many directions are asked, a
+        # tenth of them goes into knowing whether there is anything to find.
+        beyond = now >= self.config.count.limit
+        settled &= ~beyond
         self.settled[self.going[settled]] = True
         self.before = now
-        self._leave(settled | torch.full_like(settled, self.asked >= self.config.limit))
-
-    def _stopping_size(self) -> str:
-        """Algorithm 2 takes the whole posterior where Algorithm 1 takes that of the centre."""
-        return "posterior" if self.config.sample_size == "centre" else self.config.sample_size
+        asked_enough = self.asked >= self.config.count.limit / 10
+        self._leave(settled | (beyond & asked_enough) | torch.full_like(settled, self.asked >= self.config.limit))
 
     def _estimate(self) -> Estimate:
         return self.posterior.mean() if self.config.estimate == "mean" else self.posterior.mode()

@@ -1,0 +1,78 @@
+"""Making a torch module answer faster, without changing what it answers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from popskipjump.errors import InputError
+
+_AGREEMENT = 1e-3  # of the largest logit: what float32 kernels may differ by
+
+
+class FastForward:
+    """A frozen, fused copy of a module's forward pass, made at its first call and checked against the module there.
+
+    The module is traced, so its control flow must not depend on the values of the input; where tracing fails or the
+    answers differ, the module itself is used. `state` says which it was.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.state = "not called yet"
+        self._forward: Callable[[Tensor], Any] | None = None
+
+    def __call__(self, points: Tensor) -> Any:
+        """What the module gives for `(M, *S)`."""
+        if self._forward is None:
+            self._forward = self._made(points)
+        return self._forward(points)
+
+    def _made(self, points: Tensor) -> Callable[[Tensor], Any]:
+        example = points[:2].detach().clone()
+        try:
+            with warnings.catch_warnings():
+                # Torch announces the end of this interface but has nothing as fast without a compiler.
+                warnings.simplefilter("ignore")
+                with torch.no_grad():
+                    frozen = torch.jit.freeze(torch.jit.trace(self.module, example, check_trace=False))  # type: ignore[no-untyped-call]
+                    fast = torch.jit.optimize_for_inference(frozen)
+                    plain, quick = self.module(points), fast(points)
+        except Exception as error:
+            self.state = f"plain: the module cannot be traced ({type(error).__name__})"
+            return self.module
+        if not _agree(plain, quick):
+            self.state = "plain: the frozen copy answers differently"
+            return self.module
+        self.state = "frozen"
+        return fast
+
+
+def _agree(plain: object, quick: object) -> bool:
+    if not (isinstance(plain, Tensor) and isinstance(quick, Tensor) and plain.shape == quick.shape):
+        return False
+    if not plain.is_floating_point():
+        return bool((plain == quick).all())
+    scale = float(plain.abs().max())
+    return bool(((plain - quick).abs() <= _AGREEMENT * scale + 1e-6).all())
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Let torch use so many threads inside; None leaves it alone."""
+    if count is None:
+        yield
+        return
+    if isinstance(count, bool) or int(count) != count or count < 1:
+        raise InputError(f"threads must be a whole number of at least 1, not {count!r}.")
+    before = torch.get_num_threads()
+    torch.set_num_threads(int(count))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
