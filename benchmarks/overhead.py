@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import resource
 from collections import defaultdict
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -34,6 +35,7 @@ class Watched:
         self.sizes: dict[int, int] = defaultdict(int)
 
     def ask(self, points: torch.Tensor, ticket: Ticket) -> torch.Tensor:
+        """See `Oracle`."""
         if self.every:
             if self.calls % self.every == 0:
                 self.kept.append(points.clone())
@@ -50,15 +52,15 @@ def engine(model: psj.TorchModel, images: int, flips: float, every: int = 0) -> 
     return report, oracle
 
 
-def forward(module: torch.nn.Module, calls: list[torch.Tensor]) -> float:
+def forward(module: Callable[[torch.Tensor], torch.Tensor], calls: list[torch.Tensor]) -> float:
     with torch.no_grad():
         taken, _ = seconds(lambda: [module(call) for call in calls])
     return taken
 
 
 def measure(model: psj.TorchModel, images: int, flips: float, repeat: int) -> dict[str, list[float]]:
-    module = model.module
-    taken, (report, watched) = seconds(lambda: engine(model, images, flips))
+    module = model.forward
+    report, _ = engine(model, images, flips)
     queries = int(report.queries.sum())
     rows_bytes = 4 * report.images[0].size
     every = max(1, int(np.ceil(queries * rows_bytes / KEEP_BYTES)))

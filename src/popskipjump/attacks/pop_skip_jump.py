@@ -33,6 +33,7 @@ class PopSkipJump:
         sample_size: how n_t follows from the posterior: E[n] over the centre with its tail bounded (Algorithm 1,
             "centre"; docs/errata.md, D3), over all parameters ("posterior"), n at the point estimate ("point"), or n
             at the mean signal over the posterior ("signal").
+        at_least: smallest n_t in units of n_t^det / contrast^2; without noise n_t does not fall below n_t^det.
         check_every: k of the stopping rule.
         per_step: queries per look at the acquisition (acceleration trick 1).
         spread_over: 1.0 asks them at the best position; 0.9 within 90% of it.
@@ -55,6 +56,7 @@ class PopSkipJump:
     acquisition: Literal["information", "sample-size"] = "information"
     estimate: Literal["mean", "map"] = "mean"
     sample_size: Literal["signal", "point", "centre", "posterior"] = "centre"
+    at_least: float = 1.0
     check_every: int = 10
     per_step: int = 1
     spread_over: float = 1.0
@@ -89,6 +91,7 @@ class PopSkipJump:
             acquisition=self.acquisition,
             estimate=self.estimate,
             sample_size=self.sample_size,
+            at_least=self.at_least,
             check_every=self.check_every,
             per_step=self.per_step,
             spread_over=self.spread_over,

@@ -99,19 +99,19 @@ class TorchModel:
         self.module = module.to(self.device).eval()
         self.output = output
         self.classes: int | None = None
-        self._forward: Callable[[Tensor], Any] = FastForward(self.module) if optimize else self.module
+        self.forward: Callable[[Tensor], Any] = FastForward(self.module) if optimize else self.module
 
     @property
     def plain(self) -> TorchModel:
         """The same module, not optimised: for noise that acts inside the module."""
-        return self if self._forward is self.module else TorchModel(self.module, self.device, self.output)
+        return self if self.forward is self.module else TorchModel(self.module, self.device, self.output)
 
     def logits(self, points: Tensor) -> Tensor:
         """`(M, *S)` -> `(M, K)`."""
         if self.output == "labels":
             raise InputError("this model gives labels only; logits are needed here.")
         # The frozen copy has no gradient.
-        logits = (self.module if torch.is_grad_enabled() else self._forward)(points)
+        logits = (self.module if torch.is_grad_enabled() else self.forward)(points)
         if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(points):
             shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
             raise OracleError(
@@ -125,7 +125,7 @@ class TorchModel:
         """See `WhiteBox`."""
         with torch.no_grad():
             if self.output == "labels":
-                return checked_labels(self._forward(points), len(points)).to(self.device)
+                return checked_labels(self.forward(points), len(points)).to(self.device)
             return self.logits(points).argmax(dim=1)
 
     def log_probs(self, points: Tensor) -> Tensor:

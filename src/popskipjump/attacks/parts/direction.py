@@ -66,17 +66,15 @@ class Count:
     Args:
         base: n_0 of the noiseless attack.
         factor: on all of it.
-        at_least: smallest effort. The paper lets n_t fall to the noiseless number, not below it.
         limit: largest n_t.
     """
 
     base: float = 100.0
     factor: float = 1.0
-    at_least: float = 1.0
     limit: int = 50_000
 
     def __post_init__(self) -> None:
-        if self.base <= 0 or self.factor <= 0 or self.at_least < 0 or self.limit < 1:
+        if self.base <= 0 or self.factor <= 0 or self.limit < 1:
             raise InputError(f"the number of directions must be positive: {self}.")
 
     def noiseless(self, iteration: int) -> float:
@@ -85,8 +83,7 @@ class Count:
 
     def __call__(self, effort: Tensor, iteration: int) -> Tensor:
         """`(A,)` -> int64 `(A,)`."""
-        wanted = self.noiseless(iteration) * effort.clamp(min=self.at_least)
-        return wanted.clamp(1, self.limit).to(torch.int64)
+        return (self.noiseless(iteration) * effort).clamp(1, self.limit).to(torch.int64)
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,8 @@ class BayesianSearch:
         estimate: mean or maximum a posteriori.
         sample_size: effort from the mean signal over the posterior, from the point estimate, or as the expected n over
             the posterior of the centre (Algorithm 1) or over the whole posterior.
+        at_least: smallest effort where no contrast is lost: with contrast c it is `at_least` / c^2, what the same
+            cosine costs at a border as sharp as without noise. The paper lets n_t fall to n_t^det, not below it.
         check_every: k; the stopping rule is looked at every k queries.
         per_step: queries for each look at the acquisition (acceleration trick 1).
         spread_over: 1.0 asks them all at the best position; 0.9 spreads them evenly over the positions that are within
@@ -109,6 +111,7 @@ class BayesianSearch:
     acquisition: Literal["information", "sample-size"] = "information"
     estimate: Literal["mean", "map"] = "mean"
     sample_size: Literal["signal", "point", "centre", "posterior"] = "centre"
+    at_least: float = 1.0
     check_every: int = 10
     per_step: int = 1
     spread_over: float = 1.0
@@ -289,7 +292,8 @@ class _Search:
         estimate = posterior.mean() if self.config.estimate == "mean" else posterior.mode()
         self.position[who] = estimate.centre
         self.safe[who] = torch.minimum(posterior.centre_quantile(1 - self.config.confidence), estimate.centre)
-        self.effort[who] = self.config.effort(posterior, estimate, self.config.sample_size)
+        least = self.config.at_least / (1 - estimate.lost) ** 2
+        self.effort[who] = self.config.effort(posterior, estimate, self.config.sample_size).maximum(least)
         self.searched[who] = self.asked
         for kept, value in zip(self.found, estimate, strict=True):
             kept[who] = value

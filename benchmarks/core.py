@@ -1,0 +1,124 @@
+"""PSJ against HSJ on the embedded net: distances and queries, without noise and under every noise model.
+
+    python benchmarks/core.py --sections flips dropout smoothing cropping logit --out benchmarks/results
+
+The first correctly classified embedded images, 32 iterations, medians with 40th and 60th percentiles. Border distances
+are those of the noiseless net. Sections can run side by side in separate processes; each writes a file of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from common import correct_images, embedded_pool, header, markdown, seconds
+
+import popskipjump as psj
+from popskipjump.metrics import summarise
+
+Row = dict[str, object]
+
+
+def attack(name: str, config: object, noise: str | None, images: int, votes: int = 1) -> Row:
+    """One attack on the first images; a row of the table."""
+    x, y = correct_images(images)
+    # Dropout acts inside the module, which a frozen copy does not show.
+    model = psj.TorchModel(psj.zoo.mnist_model(), optimize=True)
+    taken, report = seconds(
+        lambda: psj.evaluate(
+            model, x, y, attack=config, noise=noise, votes=votes, starts=embedded_pool(), keep_trace=False
+        )
+    )
+    if not np.isfinite(report.distances).all() or not np.isfinite(report.border_distances).all():
+        print(f"{name} under {noise}: images without a border on their ray or without a point", flush=True)
+    border, queries = summarise(report.border_distances), summarise(report.attack_queries)
+    row: Row = {
+        "attack": name,
+        "noise": noise or "none",
+        "images": images,
+        "border": border.median,
+        "border_low": border.low,
+        "border_high": border.high,
+        "geometric_mean": float(np.exp(np.mean(np.log(np.maximum(report.border_distances, 1e-9))))),
+        "queries": queries.median,
+        "verdict": float(np.median(report.verdict.probability)),
+        "seconds_per_image": taken / images,
+        "status": {s.name: report.status.count(s) for s in set(report.status)},
+    }
+    print(json.dumps(row), flush=True)
+    return row
+
+
+def flips(images: int) -> list[Row]:
+    rows = []
+    for noise in (None, "flip:0.05", "flip:0.1"):
+        rows.append(attack("PSJ", psj.PopSkipJump(), noise, images))
+        rows.append(attack("HSJ", psj.HopSkipJump(), noise, images))
+        rows.append(attack("HSJ, 3 votes", psj.HopSkipJump(), noise, images, votes=3))
+    return rows
+
+
+def against_hsj(noises: list[str], images: int, limit: int) -> list[Row]:
+    """PSJ under some noise, with n_t capped, beside HSJ without noise on the same images."""
+    rows = [attack("HSJ", psj.HopSkipJump(), None, images)]
+    config = psj.PopSkipJump(count=psj.Count(limit=limit))
+    return rows + [attack(f"PSJ, n_t at most {limit:,}", config, noise, images) for noise in noises]
+
+
+SECTIONS = {
+    "flips": lambda n: flips(n or 200),
+    "dropout": lambda n: against_hsj(["dropout:0.5"], n or 40, 10_000),
+    "smoothing": lambda n: against_hsj(["smoothing:0.1"], n or 40, 10_000),
+    "cropping": lambda n: against_hsj(["cropping:24"], n or 40, 10_000),
+    "logit": lambda n: against_hsj(["logit:0.3", "logit:1"], n or 10, 50_000),
+}
+
+
+def table(rows: list[Row]) -> str:
+    reference = {(r["attack"], r["images"]): r for r in rows if r["noise"] == "none"}
+    lines = []
+    for r in rows:
+        own = reference.get((r["attack"], r["images"]))
+        hsj = reference.get(("HSJ", r["images"]))
+        lines.append(
+            (
+                r["attack"],
+                r["noise"],
+                r["images"],
+                f"{r['border']:.3f} [{r['border_low']:.3f} to {r['border_high']:.3f}]",
+                f"{r['queries']:,.0f}",
+                f"{r['border'] / own['border']:.3f}" if own else "",
+                f"{r['queries'] / own['queries']:.2f}" if own else "",
+                f"{r['border'] / hsj['border']:.3f}" if hsj else "",
+                f"{r['queries'] / hsj['queries']:.2f}" if hsj else "",
+                f"{r['verdict']:.2f}",
+                f"{r['seconds_per_image']:.2f}",
+            )
+        )
+    columns = ("attack", "noise", "images", "L2 border distance", "queries", "distance / own noiseless")
+    more = ("queries / own", "distance / HSJ noiseless", "queries / HSJ", "P(adversarial)", "s / image")
+    return markdown((*columns, *more), lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sections", nargs="+", choices=sorted(SECTIONS), default=list(SECTIONS))
+    parser.add_argument("--images", type=int, default=None, help="instead of 200, 40 and 10")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=None)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    for section in args.sections:
+        rows = SECTIONS[section](args.images)
+        text = header(f"Core: {section}", f"python benchmarks/core.py --sections {section}") + "\n" + table(rows) + "\n"
+        print(text, flush=True)
+        if args.out is not None:
+            args.out.mkdir(parents=True, exist_ok=True)
+            (args.out / f"core-{section}.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
