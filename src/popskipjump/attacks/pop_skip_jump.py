@@ -33,7 +33,7 @@ class PopSkipJump:
         sample_size: how n_t follows from the posterior: E[n] over the centre with its tail bounded (Algorithm 1,
             "centre"; docs/errata.md, D3), over all parameters ("posterior"), n at the point estimate ("point"), or n
             at the mean signal over the posterior ("signal").
-        at_least: smallest n_t in units of n_t^det / contrast^2; without noise n_t does not fall below n_t^det.
+        at_least: smallest n_t without noise, in units of n_t^det; floors of the noise raise it.
         check_every: k of the stopping rule.
         per_step: queries per look at the acquisition (acceleration trick 1).
         spread_over: 1.0 asks them at the best position; 0.9 within 90% of it.

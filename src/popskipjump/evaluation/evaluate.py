@@ -26,6 +26,7 @@ from popskipjump.geometry import Norm, norm_of
 from popskipjump.metrics import Verdict, border_distance, verdict_of
 from popskipjump.noise import describe
 from popskipjump.oracles import Counted, Ledger, MajorityVote, NoiseModel, Targeted, Untargeted, device_of
+from popskipjump.oracles.base import is_whole
 from popskipjump.rng import Key
 from popskipjump.types import Bounds, Status
 
@@ -92,15 +93,18 @@ def evaluate(
     goal = None if targets is None else labels_of(targets, len(batch), "targets")
     begin = starts_of(starts, batch, box)
     config = attack_of(attack, iterations)
-    oracle, white_box = oracle_of(model, noise, seed)
+    oracle, white_box = oracle_of(model, noise, seed, tuple(batch.shape[1:]))
+    if getattr(config, "true_gradient", False) and white_box is None:
+        raise InputError("the true gradient needs a white box: pass a torch module that gives logits.")
     if goal is not None and bool((goal == truth).any()):
         raise InputError(f"a target is the true class itself (row {int((goal == truth).nonzero()[0])}).")
-    if isinstance(verdict, bool) or int(verdict) != verdict or verdict < 0:
+    if not is_whole(verdict) or verdict < 0:
         raise InputError(f"verdict must be a whole number of queries of at least 0, not {verdict!r}.")
 
     device = device_of(oracle)
     ledger = Ledger(len(batch), budget)
     ids = torch.arange(len(batch)) if image_ids is None else labels_of(image_ids, len(batch), "image_ids")
+    voting = MajorityVote(Counted(oracle, ledger, ids), votes)
     truth_there = truth.to(device)
     goal_there = None if goal is None else goal.to(device)
     problem = Problem(
@@ -111,16 +115,16 @@ def evaluate(
         norm=norm_of(norm),
         key=Key(seed).child("attack"),
         criterion=Untargeted(truth_there) if goal_there is None else Targeted(goal_there),
-        oracle=MajorityVote(Counted(oracle, ledger, ids), votes) if votes != 1 else Counted(oracle, ledger, ids),
+        oracle=voting if voting.votes > 1 else voting.oracle,
         ledger=ledger,
-        votes=votes,
+        votes=voting.votes,
         white_box=white_box,
         labels=truth_there,
         targets=goal_there,
         on_queries=on_queries,
     )
     walk = config.build(problem.dimension)
-    verdict = verdict if budget is None else min(verdict, budget // 10)
+    verdict = int(verdict) if budget is None else min(int(verdict), int(budget) // 10)
     ledger.reserved = verdict
     status = [Status.RUNNING] * len(batch)
     rows, start = _prepare(problem, status, truth, goal, begin, getattr(oracle, "model", None))

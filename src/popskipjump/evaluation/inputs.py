@@ -14,6 +14,7 @@ from popskipjump.attacks import ATTACKS, Attack, Pool
 from popskipjump.errors import InputError, UnknownNameError
 from popskipjump.noise import noise_of
 from popskipjump.oracles import Classifier, FunctionModel, NoiseModel, Oracle, TorchModel, WhiteBox
+from popskipjump.oracles.base import is_whole
 from popskipjump.types import Bounds
 
 Array = np.ndarray | Tensor
@@ -79,8 +80,10 @@ def _some(rows: list[int]) -> str:
     return shown if len(rows) <= 8 else f"{shown}, ..."
 
 
-def oracle_of(model: Any, noise: str | NoiseModel | None, seed: int) -> tuple[Oracle, WhiteBox | None]:
-    """The oracle of a model, and its white box where there is one."""
+def oracle_of(
+    model: Any, noise: str | NoiseModel | None, seed: int, shape: tuple[int, ...]
+) -> tuple[Oracle, WhiteBox | None]:
+    """The oracle of a model for inputs `(M, *shape)`, and its white box where there is one."""
     noise = noise_of(noise)
     if isinstance(model, nn.Module):
         model = TorchModel(model)
@@ -96,6 +99,8 @@ def oracle_of(model: Any, noise: str | NoiseModel | None, seed: int) -> tuple[Or
             raise InputError("an oracle has its own noise: pass the model below it, or noise=None.")
         inner = getattr(model, "model", None)
         return model, inner if _is_white(inner) else None
+    if hasattr(noise, "check"):
+        noise.check(model, shape)
     return Classifier(model, noise, seed), model if _is_white(model) else None
 
 
@@ -114,7 +119,7 @@ def attack_of(attack: str | AttackConfig, iterations: int | None) -> AttackConfi
     if not hasattr(config, "build"):
         raise InputError(f"attack must be a name or a configuration such as PopSkipJump(), not {attack!r}.")
     if iterations is not None:
-        if isinstance(iterations, bool) or int(iterations) != iterations or iterations < 0:
+        if not is_whole(iterations) or iterations < 0:
             raise InputError(f"iterations must be a whole number of at least 0, not {iterations!r}.")
         config = replace(config, iterations=int(iterations))
     checked: AttackConfig = config

@@ -15,7 +15,7 @@ def mutual_information(posterior: SigmoidPosterior) -> tuple[Tensor, Tensor]:
     Two matrix products against low-rank tables, for all images at once.
 
     Returns:
-        `(B, n)` nats, and `(B,)` the total weight of each image.
+        `(B, n - 1)` nats, and `(B,)` the total weight of each image.
     """
     weights, factors = posterior.weights, posterior.grid.factors
     images, n, channels = weights.shape
@@ -80,30 +80,31 @@ def expected_sample_size(posterior: SigmoidPosterior, table: Tensor) -> Tensor:
         table: `(2n - 1, C)`, as for `expected_ratio`.
 
     Returns:
-        float64 `(B, n)`; the position with the smallest value is the one to ask.
+        float64 `(B, n - 1)`; the position with the smallest value is the one to ask.
     """
-    result = torch.empty(len(posterior), posterior.grid.positions, dtype=torch.float64)
+    result = torch.empty(len(posterior), posterior.grid.positions - 1, dtype=torch.float64)
     for row in range(len(posterior)):
         result[row] = _expected_after(posterior.grid, posterior.weights[row], table)
     return result
 
 
 def _expected_after(grid: Grid, weights: Tensor, table: Tensor) -> Tensor:
-    """`expected_sample_size` of one image: weights `(n, C)` -> `(n,)`."""
+    """`expected_sample_size` of one image: weights `(n, C)` -> `(n - 1,)`."""
     n = grid.positions
-    # windows[i] is the table as seen from position i: (n positions, n centres, C), a view.
-    value = torch.zeros(n, dtype=torch.float64)
+    weights = weights / weights.sum()
+    # windows[i] is the table as seen from position i: (n - 1 positions, n centres, C), a view.
+    value = torch.zeros(n - 1, dtype=torch.float64)
     for answer in (0, 1):
         likelihood = _windows(grid.likelihood[answer], n)
-        joint = likelihood * weights  # (n, n, C)
+        joint = likelihood * weights  # (n - 1, n, C)
         mass = joint.sum(dim=(1, 2)).to(torch.float64)
         centre = (joint.sum(dim=2).to(torch.float64) * grid.position).sum(dim=1) / mass.clamp(min=1e-30)
         after = expected_ratio(SigmoidPosterior(grid, joint), table, centre)
         value += torch.where(mass > 1e-12, mass * after, 0.0)
-    return value / float(weights.sum())
+    return value
 
 
 def _windows(table: Tensor, n: int) -> Tensor:
-    """All positions' views of a lag table: `(2n - 1, C)` -> `(n, n, C)` without a copy."""
+    """What all askable positions see of a table: `(2n - 2, C)` -> `(n - 1, n, C)`."""
     channels = table.shape[1]
-    return table.as_strided((n, n, channels), (channels, channels, 1)).flip(0)
+    return table.as_strided((n - 1, n, channels), (channels, channels, 1)).flip(0)

@@ -36,17 +36,18 @@ class LowRank(NamedTuple):
     """Factors of the probability and entropy tables; float32."""
 
     channel_p: Tensor  # (C, r), the first column all ones
-    place_p: Tensor  # (n r, n)
+    place_p: Tensor  # (n r, n - 1)
     channel_h: Tensor  # (C, q)
-    place_h: Tensor  # (n q, n)
+    place_h: Tensor  # (n q, n - 1)
 
 
 @dataclass(frozen=True)
 class Grid:
     """The values that the parameters (z, s, eps) may take, and tables for all of them.
 
-    The positions x that can be asked are the centres z that can be true: n points of [0, 1]. A channel is one
-    (slope, floors) pair. p depends on x and z through the lag x - z alone, so a table has 2 n - 1 rows.
+    Centres z are n points of [0, 1]. The positions x that can be asked are the n - 1 points half-way between them:
+    asked at a centre itself, even the sharpest border would answer at random. A channel is one (slope, floors) pair.
+    p depends on x and z through the lag x - z alone, so its table has 2 n - 2 rows.
 
     Args:
         positions: n.
@@ -73,8 +74,13 @@ class Grid:
 
     @cached_property
     def position(self) -> Tensor:
-        """`(n,)` float64."""
+        """`(n,)` float64: the centres."""
         return torch.linspace(0, 1, self.positions, dtype=torch.float64)
+
+    @cached_property
+    def askable(self) -> Tensor:
+        """`(n - 1,)` float64: the positions that can be asked."""
+        return (self.position[1:] + self.position[:-1]) / 2
 
     @cached_property
     def log_slope(self) -> Tensor:
@@ -89,25 +95,30 @@ class Grid:
 
     @cached_property
     def lag(self) -> Tensor:
-        """`(2n - 1,)` float64, falling: rows n-1-i .. 2n-2-i belong to position i and the centres 0 .. n-1."""
+        """`(2n - 1,)` float64, falling, between centres: rows n-1-i .. 2n-2-i belong to centre i and all centres."""
         step = 1 / (self.positions - 1)
         return torch.arange(self.positions - 1, -self.positions, -1, dtype=torch.float64) * step
 
+    def seen_from(self, index: int) -> slice:
+        """The rows of a table of p that belong to askable position `index` and the centres 0 .. n - 1."""
+        return slice(self.positions - 2 - index, 2 * self.positions - 2 - index)
+
     @cached_property
     def exact(self) -> Tensor:
-        """`(2n - 1, C)` float64: p_c by lag and channel."""
+        """`(2n - 2, C)` float64: p_c by lag of an askable position and channel."""
         low, high = self.floor.unbind(dim=1)
-        table = noisy_sigmoid(self.lag.unsqueeze(1), torch.zeros(()), 10**self.log_slope, low, high)
+        lag = (self.lag[1:] + self.lag[:-1]) / 2
+        table = noisy_sigmoid(lag.unsqueeze(1), torch.zeros(()), 10**self.log_slope, low, high)
         return table.clamp(_SURE, 1 - _SURE)
 
     @cached_property
     def exact_entropy(self) -> Tensor:
-        """`(2n - 1, C)` float64: entropy of p_c by lag and channel."""
+        """`(2n - 2, C)` float64: entropy of p_c by lag and channel."""
         return entropy(self.exact)
 
     @cached_property
     def likelihood(self) -> tuple[Tensor, Tensor]:
-        """`(2n - 1, C)` float32 twice: probability of the answers False (the original's class) and True."""
+        """`(2n - 2, C)` float32 twice: probability of the answers False (the original's class) and True."""
         return self.exact.to(torch.float32), (1 - self.exact).to(torch.float32)
 
     @cached_property
@@ -125,14 +136,14 @@ class Grid:
         )
 
     def _by_position(self, factor: Tensor) -> Tensor:
-        """Spread a `(2n - 1, r)` factor over centres and positions: float32 `(n r, n)`."""
-        n, rank = self.positions, factor.shape[1]
-        spread = torch.stack([factor[n - 1 - i : 2 * n - 1 - i] for i in range(n)], dim=-1)  # (n centres, r, n)
-        return spread.reshape(n * rank, n).to(torch.float32).contiguous()
+        """Spread a `(2n - 2, r)` factor over centres and positions: float32 `(n r, n - 1)`."""
+        asked = range(self.positions - 1)
+        spread = torch.stack([factor[self.seen_from(i)] for i in asked], dim=-1)  # (n centres, r, n - 1)
+        return spread.reshape(-1, len(asked)).to(torch.float32).contiguous()
 
 
 def _low_rank(table: Tensor) -> tuple[Tensor, Tensor]:
-    """Factors of a `(2n - 1, C)` table: `(C, r)` and `(2n - 1, r)`."""
+    """Factors of a `(2n - 2, C)` table: `(C, r)` and `(2n - 2, r)`."""
     left, values, right = torch.linalg.svd(table, full_matrices=False)
     rank = int((values > _RANK_TOLERANCE * values[0]).sum())
     root = values[:rank].sqrt()

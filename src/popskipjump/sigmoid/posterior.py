@@ -59,14 +59,13 @@ class SigmoidPosterior:
         """Learn one answer for each image.
 
         Args:
-            index: B positions of the grid that were asked.
+            index: B askable positions of the grid that were asked.
             answers: B answers, True = adversarial.
         """
-        n = self.grid.positions
         tables = self.grid.likelihood
         # A loop beats one gather: it reads the table where it lies instead of copying it for every image.
         for weight, place, answer in zip(self.weights.unbind(0), index, answers, strict=True):
-            weight.mul_(tables[answer][n - 1 - place : 2 * n - 1 - place])
+            weight.mul_(tables[answer][self.grid.seen_from(place)])
 
     def rescale(self, total: Tensor) -> None:
         """Bring back weights that have become small: totals `(B,)`. Powers of two change no digit."""

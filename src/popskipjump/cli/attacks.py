@@ -1,0 +1,22 @@
+"""`psj attacks`."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from popskipjump.cli.console import output
+
+ATTACKS = {
+    "psj": "PopSkipJump: finds the border in noisy answers, and asks as often as the noise needs",
+    "hsj": "HopSkipJump as published, for classifiers without noise; with --votes r it is HSJ-r",
+    "boundary": "the boundary attack: a random walk; with --votes r it is BA-r",
+    "psj-true-gradient": "PopSkipJump with the white-box gradient, for comparison: needs a torch module with logits",
+}
+
+
+def attacks() -> None:
+    """List the attacks."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, meaning in ATTACKS.items():
+        table.add_row(name, meaning)
+    output().print(table)

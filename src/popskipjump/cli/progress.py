@@ -1,0 +1,88 @@
+"""The one live line of a command: how far it is, how many queries it has asked, how long it will take."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from popskipjump import attacks
+
+_GROWTH = 1.5  # iteration t asks about sqrt(t) queries, so t iterations are about t^1.5 of work
+_WHOLE_RUN = 1e9  # seconds: the time that is left follows from the whole run, as single iterations may take minutes
+
+
+class _Queries(ProgressColumn):
+    """The count of queries, read when the line is drawn."""
+
+    def __init__(self, bar: Bar) -> None:
+        super().__init__(Column(no_wrap=True))
+        self._bar = bar
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{self._bar.asked:,} queries", style="cyan")
+
+
+class _Left(ProgressColumn):
+    """How long it will take, and in the end how long it took."""
+
+    def render(self, task: Task) -> Text:
+        if task.finished:
+            return Text(f"in {timedelta(seconds=int(task.finished_time or 0))}")
+        seconds = task.time_remaining
+        return Text("- left" if seconds is None else f"{timedelta(seconds=int(seconds))} left")
+
+
+class Bar:
+    """A progress bar over one or several stages of known relative work; it appears with the first query."""
+
+    def __init__(self, console: Console, work: float = 1.0) -> None:
+        self.asked = 0
+        self._before, self._stage = 0.0, 0.0
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.percentage:3.0f}%"),
+            _Queries(self),
+            _Left(Column(no_wrap=True)),
+            console=console,
+            speed_estimate_period=_WHOLE_RUN,
+        )
+        self._task = self._bar.add_task("", total=work, start=False)
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.asked:
+            self._bar.stop()
+
+    def stage(self, name: str, work: float = 1.0) -> None:
+        """Begin the next stage; the one before is done."""
+        self._before += self._stage
+        self._stage = work
+        self._bar.update(self._task, description=name, completed=self._before)
+
+    def iteration(self, progress: attacks.Progress) -> None:
+        """After an iteration of the attack; see `evaluate(on_progress=)`."""
+        share = 1.0 if not progress.images else (progress.iteration / max(progress.iterations, 1)) ** _GROWTH
+        self._bar.update(self._task, completed=self._before + self._stage * share)
+
+    def queries(self, count: int) -> None:
+        """After a call to the classifier; see `evaluate(on_queries=)`."""
+        if not self.asked:  # what is wrong with the input has been said by now
+            self._bar.start_task(self._task)
+            self._bar.start()
+        self.asked += count
+
+    def done(self) -> None:
+        """Fill the bar."""
+        self._bar.update(self._task, completed=self._before + self._stage)

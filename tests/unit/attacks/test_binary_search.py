@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from attack_toys import Seen, problem_of, unit
+
+from popskipjump.attacks.parts.locate import BinarySearch
+from popskipjump.oracles import Plane
+
+D = 9
+
+
+def search(theta=None, *, height=0.37, count=1, dimension=D, norm="l2", budget=None, votes=1):
+    """Search on lines of length 1 across a plane: the border is at the position 1 - height."""
+    seen = Seen(Plane(unit(dimension), height))
+    problem = problem_of(seen, torch.zeros(count, dimension), norm=norm, budget=budget, votes=votes)
+    outer = unit(dimension).expand(count, dimension).clone()
+    return BinarySearch(theta)(problem, torch.arange(count), outer, 0, None), problem, seen
+
+
+@pytest.mark.parametrize("theta", [0.3, 0.01, 1e-5])
+@pytest.mark.parametrize("height", [0.05, 0.37, 0.62, 0.98])
+def test_the_border_is_found_to_the_precision_asked_for(theta, height):
+    border, problem, _ = search(theta, height=height)
+    assert 0 <= 1 - height - float(border.position) <= theta + 1e-6
+    assert problem.ledger.total.tolist() == [math.ceil(math.log2(1 / theta))]
+    assert border.searched.tolist() == problem.ledger.total.tolist()
+    assert border.settled.tolist() == [True]
+
+
+def test_the_point_is_on_the_adversarial_side():
+    border, _, seen = search(1e-4)
+    assert seen.model.labels(border.point).tolist() == [1]
+    assert torch.equal(border.safe, border.position)
+
+
+@pytest.mark.parametrize(("norm", "power"), [("l2", 1.5), ("linf", 2.0)])
+def test_the_published_precision_depends_on_the_dimension(norm, power):
+    border, _, _ = search(norm=norm)
+    assert border.searched.tolist() == [math.ceil(power * math.log2(D))]
+
+
+def test_distance_and_gap_are_measured():
+    border, _, _ = search(1e-6)
+    assert float(border.distance) == pytest.approx(0.37, abs=1e-5)
+    assert float(border.gap) == 1.0
+
+
+def test_an_original_that_is_adversarial_itself_is_approached():
+    border, _, _ = search(1e-3, height=-1.0)
+    assert float(border.distance) <= 1e-3
+
+
+def test_an_end_that_is_not_adversarial_is_kept():
+    border, _, _ = search(1e-3, height=2.0)
+    assert float(border.position) == 0.0
+
+
+def test_a_budget_cuts_the_search_short():
+    border, problem, _ = search(1e-6, budget=7, count=2)
+    assert problem.ledger.total.tolist() == [7, 7]
+    assert border.settled.tolist() == [False, False]
+    assert 0 <= 0.63 - float(border.position[0]) <= 2**-7
+
+
+def test_a_search_with_votes_counts_decisions():
+    border, problem, _ = search(0.1, votes=3)
+    assert border.searched.tolist() == [4]
+    assert problem.ledger.total.tolist() == [12]
+
+
+def test_a_precision_of_nothing_ends():
+    border, _, _ = search(0.0)
+    assert int(border.searched) <= 60
+    assert float(border.position) == pytest.approx(0.63, abs=1e-6)
+
+
+def test_a_border_found_without_a_model_of_the_noise_has_no_estimate():
+    assert search(0.1)[0].estimate is None

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from attack_toys import Seen, problem_of, unit
+
+from popskipjump.attacks import BoundaryAttack
+from popskipjump.errors import InputError
+from popskipjump.oracles import Plane
+from popskipjump.types import Status
+
+D = 10
+
+
+def first_step(attack: BoundaryAttack, *, count=4, budget=None, model=None):
+    """Originals at 0, the border at 0.3 on the first axis, and starts far along it in a corner."""
+    seen = Seen(model or Plane(unit(D), 0.3))
+    problem = problem_of(seen, torch.zeros(count, D), budget=budget)
+    start = torch.full((count, D), 0.6)
+    return problem, seen, attack.init(problem, torch.arange(count), start)
+
+
+def test_the_distance_falls_towards_the_border():
+    attack = BoundaryAttack(proposals=150)
+    problem, _, now = first_step(attack)
+    distances = [now.border.distance]
+    for iteration in range(1, 6):
+        now = attack.step(problem, now, iteration)
+        distances.append(now.border.distance)
+    trace = torch.stack(distances)
+    assert bool((trace.diff(dim=0) < 0).all())
+    assert float(trace[0].min()) > 0.9
+    assert float(trace[-1].max()) < 0.55
+    assert float(trace[-1].min()) >= 0.3
+
+
+def test_every_point_kept_was_answered_adversarial():
+    attack = BoundaryAttack(proposals=50)
+    problem, seen, now = first_step(attack)
+    now = attack.step(problem, now, 1)
+    assert seen.model.labels(now.border.point).tolist() == [1] * 4
+
+
+def test_the_step_across_keeps_the_distance():
+    attack = BoundaryAttack()
+    problem, _, now = first_step(attack)
+    rows = torch.arange(4)
+    point = torch.full((4, D), 0.5)
+    size = torch.full((4,), 0.2)
+    aside = attack._aside(problem, rows, point, problem.original, size, 0)
+    torch.testing.assert_close(aside.norm(dim=1), point.norm(dim=1))
+    angle = (aside * point).sum(dim=1) / point.norm(dim=1) ** 2
+    torch.testing.assert_close(angle, torch.full((4,), (1 + 0.2**2) ** -0.5))
+
+
+def test_each_iteration_asks_its_proposals_and_one_in_ten_twice():
+    attack = BoundaryAttack(proposals=40, test_every=10)
+    problem, _, now = first_step(attack)
+    attack.step(problem, now, 1)
+    assert problem.ledger.by_phase["walk"].tolist() == [40] * 4
+    assert problem.ledger.by_phase["step"].tolist() == [4] * 4
+
+
+def test_steps_grow_where_everything_is_adversarial_and_shrink_where_nothing_is():
+    class All:
+        def __init__(self, label):
+            self.label = label
+
+        def labels(self, points):
+            return torch.full((len(points),), self.label)
+
+    attack = BoundaryAttack(proposals=300)
+    for label, grows in ((1, True), (0, False)):
+        problem, _, now = first_step(attack, model=All(label))
+        walk = attack.step(problem, now, 1).memory[-1]
+        assert bool((walk.orthogonal > attack.orthogonal).all()) is grows
+        assert bool((walk.forward > attack.forward).all()) is grows
+
+
+def test_the_walk_ends_with_the_budget():
+    attack = BoundaryAttack(proposals=100)
+    problem, _, now = first_step(attack, budget=31)
+    now = attack.step(problem, now, 1)
+    assert now.ended == dict.fromkeys(range(4), Status.BUDGET_SPENT)
+    assert int(problem.ledger.total.max()) <= 31
+    assert int(problem.ledger.total.min()) >= 30
+
+
+def test_an_image_that_left_does_not_shift_the_others():
+    attack = BoundaryAttack(proposals=30)
+    problem, _, now = first_step(attack)
+    stays = torch.tensor([False, True, False, True])
+    after = attack.step(problem, now._replace(border=now.border.select(stays)), 1)
+    whole_problem, _, whole = first_step(attack)
+    expected = attack.step(whole_problem, whole, 1)
+    assert after.border.rows.tolist() == [1, 3]
+    assert torch.equal(after.border.point, expected.border.point[stays])
+
+
+@pytest.mark.parametrize("arguments", [{"proposals": 0}, {"test_every": 0}, {"forward": 0.0}, {"adapt": 0.5}])
+def test_settings_without_meaning_are_an_error(arguments):
+    with pytest.raises(InputError):
+        BoundaryAttack(**arguments)

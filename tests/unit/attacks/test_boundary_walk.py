@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from attack_toys import border_of, problem_of, unit
+
+from popskipjump.attacks import ATTACKS, HopSkipJump, PopSkipJump, Step, run
+from popskipjump.attacks.border import merge
+from popskipjump.attacks.parts.advance import FullStep, HalvingStep
+from popskipjump.attacks.parts.direction import Count, LineSpread, MonteCarlo, TrueDirection
+from popskipjump.attacks.parts.locate import BayesianSearch, BinarySearch
+from popskipjump.attacks.walk import BoundaryWalk
+from popskipjump.errors import InputError, UnknownNameError
+from popskipjump.oracles import PlanarSigmoid, Plane
+from popskipjump.sigmoid import Estimate
+from popskipjump.types import Status
+
+D = 8
+
+
+def plane_problem(count=3, **options):
+    plane = Plane(unit(D), 0.3)
+    return problem_of(plane, torch.zeros(count, D), **options)
+
+
+def attack(config, problem, **options):
+    count = len(problem.original)
+    status = [Status.RUNNING] * count
+    return run(config.build(D), problem, torch.arange(count), torch.full((count, D), 0.7), status, **options)
+
+
+def estimate(count: int, value: float) -> Estimate:
+    return Estimate(*(torch.full((count,), value, dtype=torch.float64) for _ in range(4)))
+
+
+@pytest.mark.parametrize("config", [PopSkipJump(iterations=8), HopSkipJump(iterations=8)], ids=["psj", "hsj"])
+def test_a_walk_comes_near_the_border_of_a_plane(config):
+    result = attack(config, plane_problem())
+    assert [s.name for s in result.status] == ["FINISHED"] * 3
+    assert float(result.trace.distance[0].min()) > 0.7
+    assert float(result.distances.max()) < 0.36
+    assert float(result.distances.min()) > 0.29
+    torch.testing.assert_close(result.points.norm(dim=1).double(), result.distances, rtol=1e-5, atol=1e-6)
+
+
+def test_the_trace_holds_every_iteration():
+    problem = plane_problem()
+    result = attack(PopSkipJump(iterations=4), problem)
+    trace = result.trace
+    assert trace.distance.shape == trace.queries.shape == trace.centre.shape == trace.gap.shape == (5, 3)
+    assert trace.points.shape == (5, 3, D)
+    torch.testing.assert_close(trace.points.norm(dim=2).double(), trace.distance, rtol=1e-5, atol=1e-6)
+    assert bool((trace.queries.diff(dim=0) > 0).all())
+    assert trace.queries[-1].tolist() == problem.ledger.total.tolist()
+    for value in trace.centre, trace.slope, trace.low, trace.high, trace.gap:
+        assert bool(torch.isfinite(value).all())
+    torch.testing.assert_close((1 - trace.centre) * trace.gap, trace.distance, rtol=1e-4, atol=1e-5)
+
+
+def test_a_trace_without_points_keeps_none():
+    assert attack(PopSkipJump(iterations=1), plane_problem(), keep_points=False).trace.points is None
+
+
+def test_an_attack_without_a_model_of_the_noise_has_no_estimate():
+    result = attack(HopSkipJump(iterations=1), plane_problem())
+    assert result.estimate is None
+    assert bool(result.trace.centre.isnan().all())
+
+
+def test_the_last_estimate_is_that_of_the_last_search():
+    result = attack(PopSkipJump(iterations=2), plane_problem())
+    assert torch.equal(result.estimate.centre, result.trace.centre[-1])
+    torch.testing.assert_close(result.estimate.slope, result.trace.slope[-1])
+
+
+def test_no_iteration_is_the_first_search_alone():
+    problem = plane_problem()
+    result = attack(PopSkipJump(iterations=0), problem)
+    assert [s.name for s in result.status] == ["FINISHED"] * 3
+    assert set(problem.ledger.by_phase) == {"search"}
+
+
+def test_an_image_near_enough_leaves():
+    problem = plane_problem()
+    result = attack(PopSkipJump(iterations=10), problem, stop_distance=0.5)
+    assert [s.name for s in result.status] == ["CLOSE_ENOUGH"] * 3
+    assert float(result.distances.max()) <= 0.5
+    assert int(problem.ledger.total.max()) < 700
+    assert torch.equal(result.trace.distance[-1], result.trace.distance[-2])
+
+
+def test_progress_is_told_after_every_iteration():
+    told = []
+    problem = plane_problem()
+    attack(HopSkipJump(iterations=3), problem, on_progress=told.append)
+    assert [p.iteration for p in told] == [0, 1, 2, 3]
+    assert {p.iterations for p in told} == {3}
+    assert {p.images for p in told} == {3}
+    assert told[-1].queries == int(problem.ledger.total.sum())
+
+
+def test_merge_takes_row_by_row():
+    problem = plane_problem(2)
+    outer = unit(D).expand(2, D)
+    old = border_of(problem, outer, 0.2, estimate=estimate(2, 0.2))
+    new = border_of(problem, outer, 0.6, estimate=estimate(2, 0.6))
+    merged = merge(torch.tensor([True, False]), new, old)
+    assert merged.position.tolist() == [0.6, 0.2]
+    assert merged.point[:, 0].tolist() == pytest.approx([0.4, 0.8])
+    assert merged.distance.tolist() == pytest.approx([0.4, 0.8])
+    assert merged.estimate.centre.tolist() == [0.6, 0.2]
+
+
+def test_select_takes_all_that_is_known_of_an_image():
+    problem = plane_problem(3)
+    border = border_of(problem, unit(D).expand(3, D), torch.tensor([0.1, 0.2, 0.3]), estimate=estimate(3, 0.5))
+    one = border.select(torch.tensor([False, False, True]))
+    assert one.rows.tolist() == [2]
+    assert one.position.tolist() == pytest.approx([0.3])
+    assert one.point.shape == (1, D)
+    assert one.estimate.centre.shape == (1,)
+
+
+class Cut:
+    """A search that the budget ends: it asks all but `left` queries and returns a place that means nothing."""
+
+    def __init__(self, left: int, per_step: int) -> None:
+        self.left, self.per_step = left, per_step
+
+    def __call__(self, problem, rows, outer, iteration, previous):
+        for _ in range(int(problem.affordable(rows).min()) - self.left):
+            problem.decide(outer.clone(), rows, "search")
+        return border_of(problem, outer, 0.01, settled=torch.zeros(len(rows), dtype=torch.bool))
+
+
+@pytest.mark.parametrize(("left", "per_step", "kept"), [(0, 1, True), (3, 5, True), (5, 5, False), (1, 1, False)])
+def test_a_search_that_the_budget_cut_short_does_not_replace_the_border_before_it(left, per_step, kept):
+    problem = plane_problem(2, budget=200)
+    walk = BoundaryWalk(Cut(left, per_step), MonteCarlo(Count(base=50), LineSpread(0.01)), FullStep(), 1)
+    before = border_of(problem, unit(D).expand(2, D), 0.7)
+    after = walk.step(problem, Step(before, {}), 1)
+    assert bool(torch.equal(after.border.position, before.position)) is kept
+
+
+def test_an_image_that_cannot_pay_a_step_leaves_with_what_it_has():
+    problem = plane_problem(2, budget=torch.tensor([60, 10_000]))
+    result = attack(PopSkipJump(iterations=2), problem)
+    assert [s.name for s in result.status] == ["BUDGET_SPENT", "FINISHED"]
+    assert math.isfinite(float(result.distances[0]))
+
+
+class Noise:
+    """Answers without regard to the input."""
+
+    def sample(self, model, points, roots):
+        return (roots >> 7) & 1
+
+
+@pytest.mark.parametrize(
+    "choice", [{}, {"estimate": "map"}, {"sample_size": "posterior"}], ids=["default", "map", "posterior"]
+)
+def test_pure_noise_ends_without_a_signal(choice):
+    problem = plane_problem(20, noise=Noise())
+    result = attack(PopSkipJump(**choice), problem)
+    assert {s.name for s in result.status} == {"NO_SIGNAL"}
+    assert bool(torch.isinf(result.distances).all())
+    assert torch.equal(result.points, problem.original)
+    assert float(problem.ledger.total.double().mean()) < 3000
+
+
+@pytest.mark.parametrize(("slope", "floor"), [(math.inf, 0.3), (1.0, 0.0), (2.0, 0.15)])
+def test_a_border_in_much_noise_is_not_called_pure_noise(slope, floor):
+    plane = Plane(unit(D), 0.3)
+    problem = problem_of(plane, torch.zeros(10, D), noise=PlanarSigmoid(plane, slope, floor))
+    result = attack(PopSkipJump(iterations=1, count=Count(limit=2000)), problem)
+    assert {s.name for s in result.status} == {"FINISHED"}
+
+
+def test_psj_has_the_settings_of_both_data_sets():
+    mnist, cifar = PopSkipJump().build(784), PopSkipJump().build(3072)
+    assert (mnist.locate.grid.positions, cifar.locate.grid.positions) == (101, 301)
+    assert (mnist.direction.spread.part, cifar.direction.spread.part) == (1 / 100, 1 / 300)
+    assert mnist.locate.spread == mnist.direction.spread.part
+
+
+def test_hsj_is_composed_as_published():
+    walk = HopSkipJump().build(100)
+    assert isinstance(walk.locate, BinarySearch)
+    assert isinstance(walk.advance, HalvingStep)
+    assert walk.direction.sphere
+    assert walk.direction.baseline
+    assert walk.direction.count.limit == 10_000
+
+
+def test_hsj_with_the_radius_of_psj_keeps_the_ratio_of_precision_and_radius():
+    walk = HopSkipJump(psj_radius=True).build(400)
+    assert walk.direction.spread.part == pytest.approx(0.2)
+    assert walk.locate.theta == pytest.approx(0.01)
+
+
+def test_the_true_gradient_is_a_part_of_psj():
+    assert isinstance(ATTACKS["psj-true-gradient"]().build(10).direction, TrueDirection)
+
+
+def test_one_floor_is_a_pair_of_equal_ones():
+    search = PopSkipJump(floors=(0.0, (0.01, 0.1), 0.2)).build(10).locate
+    assert isinstance(search, BayesianSearch)
+    assert search.grid.floors == ((0.0, 0.0), (0.01, 0.1), (0.2, 0.2))
+
+
+@pytest.mark.parametrize("arguments", [{"acquisition": "luck"}, {"estimate": "median"}, {"sample_size": "guess"}])
+def test_an_unknown_choice_is_an_error_that_names_the_known_ones(arguments):
+    with pytest.raises(UnknownNameError, match="choose one of"):
+        PopSkipJump(**arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"per_step": 0},
+        {"check_every": 0},
+        {"search_limit": 0},
+        {"spread_over": 0.0},
+        {"spread_over": 1.1},
+        {"confidence": 1.0},
+        {"enlarge": 0.9},
+    ],
+)
+def test_settings_out_of_range_are_an_error(arguments):
+    with pytest.raises(InputError, match="must be"):
+        PopSkipJump(**arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"radius": 0.0}, {"radius": 0.1, "psj_radius": True}])
+def test_an_impossible_radius_is_an_error(arguments):
+    with pytest.raises(InputError, match="radius"):
+        HopSkipJump(**arguments)
