@@ -23,6 +23,7 @@ _WINDOW = 100  # answers that a success rate is taken over
 class _Walk(NamedTuple):
     """What the next proposals need."""
 
+    rows: Tensor  # (A,) the images, as in the border
     point: Tensor  # (A, d) adversarial, as far as is known
     orthogonal: Tensor  # (A,) size of the step across, in units of the distance
     forward: Tensor  # (A,) size of the step towards the original, in units of the distance
@@ -62,15 +63,14 @@ class BoundaryAttack:
         """See `Attack`."""
         border = BinarySearch(theta=0.01)(problem, rows, start, 0, None)
         ones = torch.ones(len(rows))
-        walk = _Walk(border.point, self.orthogonal * ones, self.forward * ones, 0.5 * ones, 0.25 * ones)
-        return Step(border, {}, dict(zip(rows.tolist(), range(len(rows)), strict=True)) | {-1: walk})
+        walk = _Walk(rows, border.point, self.orthogonal * ones, self.forward * ones, 0.5 * ones, 0.25 * ones)
+        return Step(border, {}, walk)
 
     def step(self, problem: Problem, before: Step, iteration: int) -> Step:
         """See `Attack`."""
         rows = before.border.rows
-        places, walk = before.memory, before.memory[-1]
-        kept = torch.tensor([places[row] for row in rows.tolist()])
-        walk = _Walk(*(value[kept.to(value.device)] for value in walk))
+        stays = torch.isin(before.memory.rows, rows)  # images leave between two steps, and keep their order
+        walk = _Walk(*(value[stays.to(value.device)] for value in before.memory))
         for proposal in range(self.proposals):
             number = (iteration - 1) * self.proposals + proposal
             going = (problem.affordable(rows) >= 2).nonzero().flatten()
@@ -82,8 +82,7 @@ class BoundaryAttack:
         none = torch.zeros(len(rows), dtype=torch.int64)
         border: Border = border_at(problem, rows, walk.point, zero, zero, zero + 1, none, settled, None)
         ended = dict.fromkeys(rows[problem.affordable(rows) < 2].tolist(), Status.BUDGET_SPENT)
-        memory = dict(zip(rows.tolist(), range(len(rows)), strict=True)) | {-1: walk}
-        return Step(border, ended, memory)
+        return Step(border, ended, walk)
 
     def _propose(self, problem: Problem, rows: Tensor, walk: _Walk, going: Tensor, number: int) -> _Walk:
         """One proposal for each of the images in `going`."""
@@ -122,13 +121,12 @@ class BoundaryAttack:
         return clip(original + length * turned, problem.bounds)
 
     def _adapt(self, walk: _Walk, number: int) -> _Walk:
-        """Keep about half of the steps across adversarial, and about a quarter of the proposals accepted."""
+        """Keep 20 to 50% of the steps across adversarial, and 10 to 25% of the proposals accepted."""
         if number < _WINDOW:
             return walk
-        across = torch.where(walk.across > 0.5, self.adapt, 1.0) * torch.where(walk.across < 0.2, 1 / self.adapt, 1.0)
-        whole = torch.where(walk.whole > 0.25, self.adapt, 1.0) * torch.where(walk.whole < 0.1, 1 / self.adapt, 1.0)
-        gentle = 1 / (_WINDOW / self.test_every)  # spread one change over a window
+        gentle = self.adapt ** (self.test_every / _WINDOW)  # one factor in a window
+        across = torch.where(walk.across > 0.5, gentle, 1.0) / torch.where(walk.across < 0.2, gentle, 1.0)
+        whole = torch.where(walk.whole > 0.25, gentle, 1.0) / torch.where(walk.whole < 0.1, gentle, 1.0)
         return walk._replace(
-            orthogonal=(walk.orthogonal * (across * 1.0) ** gentle).clamp(1e-6, 1.0),
-            forward=(walk.forward * whole**gentle).clamp(1e-6, 0.5),
+            orthogonal=(walk.orthogonal * across).clamp(1e-6, 1.0), forward=(walk.forward * whole).clamp(1e-6, 0.5)
         )

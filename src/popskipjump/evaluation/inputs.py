@@ -99,7 +99,7 @@ def oracle_of(
             raise InputError("an oracle has its own noise: pass the model below it, or noise=None.")
         inner = getattr(model, "model", None)
         return model, inner if _is_white(inner) else None
-    if hasattr(noise, "check"):
+    if noise is not None and hasattr(noise, "check"):
         noise.check(model, shape)
     return Classifier(model, noise, seed), model if _is_white(model) else None
 

@@ -43,7 +43,7 @@ def test_every_point_kept_was_answered_adversarial():
 
 def test_the_step_across_keeps_the_distance():
     attack = BoundaryAttack()
-    problem, _, now = first_step(attack)
+    problem, _, _ = first_step(attack)
     rows = torch.arange(4)
     point = torch.full((4, D), 0.5)
     size = torch.full((4,), 0.2)
@@ -72,7 +72,7 @@ def test_steps_grow_where_everything_is_adversarial_and_shrink_where_nothing_is(
     attack = BoundaryAttack(proposals=300)
     for label, grows in ((1, True), (0, False)):
         problem, _, now = first_step(attack, model=All(label))
-        walk = attack.step(problem, now, 1).memory[-1]
+        walk = attack.step(problem, now, 1).memory
         assert bool((walk.orthogonal > attack.orthogonal).all()) is grows
         assert bool((walk.forward > attack.forward).all()) is grows
 

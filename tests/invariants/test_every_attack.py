@@ -1,0 +1,275 @@
+"""What holds for every attack, whatever it does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from invariant_toys import ATTACKS, Linear, digest, images_of, parts, setting, watched
+
+import popskipjump
+from popskipjump import Bounds, FunctionModel, evaluate
+from popskipjump.attacks.parts import direction
+from popskipjump.noise import Flip
+
+every_attack = pytest.mark.parametrize("attack", ATTACKS)
+every_norm = pytest.mark.parametrize("norm", ["l2", "linf"])
+every_goal = pytest.mark.parametrize("targeted", [False, True], ids=["untargeted", "targeted"])
+every_noise = pytest.mark.parametrize("flip", [0.0, 0.1], ids=["clean", "flips"])
+BUDGETS = (1, 2, 7, 50, 333)
+
+
+@every_attack
+@every_norm
+@every_goal
+@every_noise
+def test_the_ledger_equals_what_the_oracle_saw(attack, norm, targeted, flip):
+    report, watch = watched(attack, norm, targeted, flip)
+    assert report.queries.tolist() == [watch.count[image] for image in range(3)]
+    assert report.queries.tolist() == np.sum(list(report.queries_by_phase.values()), axis=0).tolist()
+    assert int(report.queries.min()) > 50
+
+
+@every_attack
+@every_norm
+@every_goal
+@every_noise
+def test_no_point_leaves_the_bounds(attack, norm, targeted, flip):
+    report, watch = watched(attack, norm, targeted, flip)
+    assert (watch.low, watch.high) == (0.0, 1.0)  # and they are reached, or nothing would be shown
+    for points in (report.points, report.trace.points.numpy()):
+        assert 0.0 <= points.min() <= points.max() <= 1.0
+
+
+@every_attack
+@every_norm
+@every_goal
+@every_noise
+def test_every_number_is_finite_and_every_image_finished(attack, norm, targeted, flip):
+    report, _ = watched(attack, norm, targeted, flip)
+    assert [status.name for status in report.status] == ["FINISHED"] * 3
+    assert np.isfinite(report.points).all()
+    assert np.isfinite(report.distances).all()
+    assert torch.isfinite(report.trace.distance).all()
+    assert torch.isfinite(report.trace.points).all()
+
+
+@every_attack
+@every_norm
+@every_goal
+def test_without_noise_every_returned_point_is_adversarial(attack, norm, targeted):
+    report, watch = watched(attack, norm, targeted, 0.0)
+    labels = watch.model.labels(torch.from_numpy(report.points)).numpy()
+    if targeted:
+        assert (labels == report.targets).all()
+    else:
+        assert (labels != report.labels).all()
+    assert (report.verdict.probability == 1).all()
+
+
+@every_attack
+@every_norm
+def test_the_distances_are_those_of_the_points(attack, norm):
+    report, _ = watched(attack, norm, False, 0.1)
+    change = (report.points - report.images).reshape(3, -1).astype(np.float64)
+    size = np.abs(change).max(axis=1) if norm == "linf" else np.sqrt((change**2).sum(axis=1))
+    np.testing.assert_allclose(report.distances, size, rtol=1e-5)
+
+
+@every_attack
+@pytest.mark.parametrize("bounds", [(-0.3, 0.7), (100.0, 355.0), (-1e-3, 2e-3)])
+@every_norm
+def test_no_point_leaves_odd_bounds(attack, bounds, norm):
+    watch, (images, labels), options = setting(norm, flip=0.1)
+    low, high = (float(np.float32(b)) for b in bounds)
+    box = Bounds(low, high)
+    scaled = (low + box.range * images).clamp(low, high)
+    watch.model.weights /= box.range
+    watch.model.offset = -(watch.model.weights * (low + box.range / 2)).sum(dim=1)
+    report = evaluate(watch, scaled, watch.model.labels(scaled), ATTACKS[attack], bounds=bounds, **options)
+    assert (watch.low, watch.high) == (low, high)
+    for points in (report.points, report.trace.points.numpy()):
+        assert low <= points.min() <= points.max() <= high
+
+
+@every_attack
+@every_norm
+@every_noise
+def test_the_same_seed_gives_the_same_trace(attack, norm, flip):
+    first, _ = watched(attack, norm, False, flip)
+    watch, data, options = setting(norm, False, flip)
+    assert parts(evaluate(watch, *data, ATTACKS[attack], **options)) == parts(first)
+
+
+@every_attack
+@every_norm
+@every_noise
+def test_another_seed_gives_another_trace(attack, norm, flip):
+    first, second = (watched(attack, norm, False, flip, seed)[0] for seed in (0, 1))
+    assert parts(first)["trace distance"] != parts(second)["trace distance"]
+
+
+@every_attack
+@every_norm
+@every_goal
+@every_noise
+def test_a_batch_of_three_equals_three_runs_of_one(attack, norm, targeted, flip):
+    together, _ = watched(attack, norm, targeted, flip)
+    for row in range(3):
+        watch, (images, labels), options = setting(norm, targeted, flip)
+        if targeted:
+            options["targets"] = options["targets"][row : row + 1]
+        one = slice(row, row + 1)
+        alone = evaluate(watch, images[one], labels[one], ATTACKS[attack], image_ids=[row], **options)
+        assert parts(alone) == parts(together, row)
+
+
+@every_attack
+@every_noise
+def test_the_order_of_a_batch_does_not_matter(attack, flip):
+    straight, _ = watched(attack, "l2", False, flip)
+    watch, (images, labels), options = setting(flip=flip)
+    order = [2, 0, 1]
+    turned = evaluate(watch, images[order], labels[order], ATTACKS[attack], image_ids=order, **options)
+    for row, image in enumerate(order):
+        assert parts(turned, row) == parts(straight, image)
+
+
+@every_attack
+@pytest.mark.parametrize("chunk", [256, 5000])
+def test_the_size_of_a_chunk_does_not_matter(attack, chunk, monkeypatch):
+    expected, _ = watched(attack, "l2", False, 0.1)
+    monkeypatch.setattr(direction, "CHUNK", chunk)
+    watch, data, options = setting(flip=0.1)
+    assert parts(evaluate(watch, *data, ATTACKS[attack], **options)) == parts(expected)
+
+
+@every_attack
+@pytest.mark.parametrize("rows", [1, 37])
+def test_the_rows_that_a_model_is_given_at_once_do_not_matter(attack, rows):
+    expected, _ = watched(attack, "l2", False, 0.1)
+    watch, data, options = setting(flip=0.1)
+    watch.oracle._max_rows = rows
+    assert parts(evaluate(watch, *data, ATTACKS[attack], **options)) == parts(expected)
+
+
+@every_attack
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("votes", [1, 3])
+def test_a_budget_is_never_exceeded(attack, budget, votes):
+    for targeted in (False, True):
+        watch, data, options = setting("l2", targeted, 0.1)
+        report = evaluate(watch, *data, ATTACKS[attack], budget=budget, votes=votes, **options)
+        assert report.queries.tolist() == [watch.count[image] for image in range(3)]
+        assert max(watch.count.values(), default=0) <= budget
+
+
+@every_attack
+@pytest.mark.parametrize("budget", range(8, 330, 23))
+def test_a_budget_is_never_exceeded_wherever_it_ends(attack, budget):
+    watch, data, options = setting("l2", False, 0.1)
+    report = evaluate(watch, *data, ATTACKS[attack], budget=budget, **options)
+    assert report.queries.tolist() == [watch.count[image] for image in range(3)]
+    assert max(watch.count.values(), default=0) <= budget
+    assert {s.name for s in report.status} <= {"FINISHED", "BUDGET_SPENT", "NO_START"}
+
+
+@every_attack
+def test_a_larger_budget_than_needed_changes_nothing(attack):
+    expected, _ = watched(attack, "l2", False, 0.1)
+    watch, data, options = setting(flip=0.1)
+    report = evaluate(watch, *data, ATTACKS[attack], budget=100_000, **options)
+    assert parts(report) == parts(expected)
+
+
+@every_attack
+def test_a_plain_function_is_counted_too(attack):
+    if attack == "psj-true-gradient":
+        pytest.skip("a function has no gradient")
+    seen = []
+    model = Linear()
+
+    def classify(batch: np.ndarray) -> np.ndarray:
+        seen.append(len(batch))
+        assert batch.dtype == np.float32
+        assert 0 <= batch.min() <= batch.max() <= 1
+        return model.labels(torch.from_numpy(batch)).numpy()
+
+    _, data, options = setting()
+    report = evaluate(FunctionModel(classify, classes=3), *data, ATTACKS[attack], noise=Flip(0.1), **options)
+    assert sum(seen) == report.queries.sum()
+    # The same noise on the same labels is the same run, however the model is wrapped.
+    expected, _ = watched(attack, "l2", False, 0.1)
+    assert parts(report) == {k: v for k, v in parts(expected).items() if k != "border distances"}
+
+
+@every_attack
+@pytest.mark.parametrize("shape", [(2,), (5,), (1, 7, 9), (3, 32, 32)], ids=str)
+@every_norm
+def test_images_may_have_any_shape(attack, shape, norm):
+    watch, data, options = setting(norm, flip=0.05, shape=shape)
+    options["iterations"] = 1
+    report = evaluate(watch, *data, ATTACKS[attack], **options)
+    assert report.points.shape == (3, *shape)
+    assert report.queries.tolist() == [watch.count[image] for image in range(3)]
+    assert np.isfinite(report.distances).all()
+    assert 0.0 <= report.points.min() <= report.points.max() <= 1.0
+
+
+def as_uint8(images: torch.Tensor) -> torch.Tensor:
+    return (images * 255).round().to(torch.uint8)
+
+
+@every_attack
+def test_the_type_of_the_images_does_not_matter(attack):
+    whole = as_uint8(images_of())
+    model = Linear()
+    model.weights /= 255
+    labels = model.labels(whole.float())
+    kinds = {
+        "float32": whole.float(),
+        "float64": whole.double(),
+        "uint8": whole,
+        "int64": whole.long(),
+        "numpy float32": whole.float().numpy(),
+        "numpy float64": whole.double().numpy(),
+        "numpy uint8": whole.numpy(),
+        "list": whole.tolist(),
+    }
+    found = {}
+    for kind, images in kinds.items():
+        given = labels.numpy() if "numpy" in kind else labels
+        found[kind] = parts(
+            evaluate(model, images, given, ATTACKS[attack], "flip:0.1", bounds=(0, 255), iterations=1, verdict=5)
+        )
+    for kind, value in found.items():
+        assert value == found["float32"], kind
+
+
+SCRIPT = """
+import json, torch
+torch.set_num_threads(1)
+from invariant_toys import ATTACKS, digest, watched
+print(json.dumps({"debug": __debug__, **{name: digest(watched(name, "l2", False, 0.1)[0]) for name in ATTACKS}}))
+"""
+
+
+def test_an_optimised_interpreter_changes_nothing():
+    here = Path(__file__).parent
+    source = Path(popskipjump.__file__).parents[1]
+    run = subprocess.run(
+        [sys.executable, "-O", "-c", SCRIPT],
+        env={**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{here}", "PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(run.stdout)
+    assert found.pop("debug") is False
+    assert found == {name: digest(watched(name, "l2", False, 0.1)[0]) for name in ATTACKS}
