@@ -60,17 +60,26 @@ def test_every_number_is_finite_and_every_image_finished(attack, norm, targeted,
     assert torch.isfinite(report.trace.points).all()
 
 
+def adversarial(report, model) -> np.ndarray:
+    labels = model.labels(torch.from_numpy(report.points)).numpy()
+    return labels != report.labels if report.targets is None else labels == report.targets
+
+
+@every_attack
+def test_without_noise_the_returned_points_are_adversarial(attack):
+    runs = [watched(attack, norm, targeted) for norm in ("l2", "linf") for targeted in (False, True)]
+    found = np.concatenate([adversarial(report, watch.model) for report, watch in runs])
+    # HSJ and the boundary attack return points that were answered adversarial; PSJ is 95% confident, of each of 12.
+    assert found.sum() >= (12 if attack in {"hsj", "hsj-psj-radius", "boundary"} else 10)
+
+
 @every_attack
 @every_norm
 @every_goal
-def test_without_noise_every_returned_point_is_adversarial(attack, norm, targeted):
-    report, watch = watched(attack, norm, targeted, 0.0)
-    labels = watch.model.labels(torch.from_numpy(report.points)).numpy()
-    if targeted:
-        assert (labels == report.targets).all()
-    else:
-        assert (labels != report.labels).all()
-    assert (report.verdict.probability == 1).all()
+def test_without_noise_the_verdict_is_the_truth(attack, norm, targeted):
+    report, watch = watched(attack, norm, targeted)
+    assert report.verdict.probability.tolist() == adversarial(report, watch.model).tolist()
+    assert report.verdict.queries.tolist() == [10] * 3
 
 
 @every_attack
