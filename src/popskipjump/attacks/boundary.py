@@ -127,6 +127,5 @@ class BoundaryAttack:
         gentle = self.adapt ** (self.test_every / _WINDOW)  # one factor in a window
         across = torch.where(walk.across > 0.5, gentle, 1.0) / torch.where(walk.across < 0.2, gentle, 1.0)
         whole = torch.where(walk.whole > 0.25, gentle, 1.0) / torch.where(walk.whole < 0.1, gentle, 1.0)
-        return walk._replace(
-            orthogonal=(walk.orthogonal * across).clamp(1e-6, 1.0), forward=(walk.forward * whole).clamp(1e-6, 0.5)
-        )
+        forward = walk.forward * across * whole  # the two keep their ratio where only the step across is off
+        return walk._replace(orthogonal=(walk.orthogonal * across).clamp(1e-6, 1.0), forward=forward.clamp(1e-6, 0.5))

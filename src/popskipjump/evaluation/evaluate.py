@@ -9,29 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from popskipjump.attacks import (
-    Pool,
-    Problem,
-    Progress,
-    find_starts,
-    from_noise,
-    from_pool,
-    majority_adversarial,
-    run,
-)
+from popskipjump.attacks import Pool, Problem, Progress, run
 from popskipjump.errors import InputError
 from popskipjump.evaluation.inputs import Array, AttackConfig, attack_of, images_of, labels_of, oracle_of, starts_of
+from popskipjump.evaluation.phases import judge, prepare
 from popskipjump.evaluation.report import Report
 from popskipjump.geometry import Norm, norm_of
-from popskipjump.metrics import Verdict, border_distance, verdict_of
+from popskipjump.metrics import border_distance
 from popskipjump.noise import describe
 from popskipjump.oracles import Counted, Ledger, MajorityVote, NoiseModel, Targeted, Untargeted, device_of
 from popskipjump.oracles.base import is_whole
 from popskipjump.rng import Key
 from popskipjump.types import Bounds, Status
-
-CHECK_VOTES = 5  # majority of so many answers decides whether an image, or a starting point, is adversarial
-START_TRIES = 25
 
 
 def evaluate(
@@ -127,7 +116,7 @@ def evaluate(
     verdict = int(verdict) if budget is None else min(int(verdict), int(budget) // 10)
     ledger.reserved = verdict
     status = [Status.RUNNING] * len(batch)
-    rows, start = _prepare(problem, status, truth, goal, begin, getattr(oracle, "model", None))
+    rows, start = prepare(problem, status, truth, goal, begin, getattr(oracle, "model", None))
     result = run(
         walk,
         problem,
@@ -139,7 +128,7 @@ def evaluate(
         on_progress=on_progress,
     )
     points = result.points.reshape(batch.shape)
-    judged = _judge(problem, result.points, status, verdict) if verdict else None
+    judged = judge(problem, result.points, status, verdict) if verdict else None
     return Report(
         points=points.numpy(),
         distances=result.distances.numpy(),
@@ -165,61 +154,6 @@ def _title(attack: str | AttackConfig, noise: str | NoiseModel | None, votes: in
     name = attack if isinstance(attack, str) else type(attack).__name__
     voting = f", {votes} votes" if votes > 1 else ""
     return f"{name}{voting}, noise {describe(noise)}"
-
-
-def _prepare(
-    problem: Problem,
-    status: list[Status],
-    truth: Tensor,
-    goal: Tensor | None,
-    begin: Tensor | Pool | None,
-    model: object,
-) -> tuple[Tensor, Tensor]:
-    """Look at the images themselves and find starting points; the images to attack `(A,)` and their starts `(A, d)`."""
-    rows = torch.arange(len(status))
-
-    def leave(who: Tensor, gone: Tensor, why: Status) -> Tensor:
-        """Note why some images leave (bool over `who`), and failures; return the others."""
-        for row in who[gone].tolist():
-            status[row] = why
-        for row in problem.failed:
-            status[row] = Status.ORACLE_FAILED
-        return torch.tensor([status[row] is Status.RUNNING for row in who.tolist()], dtype=torch.bool)
-
-    fooled = majority_adversarial(problem, problem.original, rows, CHECK_VOTES, "check")
-    classes = getattr(model, "classes", None)
-    beyond = torch.zeros_like(fooled) if classes is None else (truth >= classes)
-    beyond |= torch.zeros_like(fooled) if classes is None or goal is None else (goal >= classes)
-    rows = rows[leave(rows, beyond, Status.BAD_LABEL)]
-    rows = rows[leave(rows, fooled[rows], Status.MISCLASSIFIED)]
-    if isinstance(begin, Tensor):
-        start = begin.flatten(1)[rows].to(problem.device)
-        found = majority_adversarial(problem, start, rows, CHECK_VOTES, "start")
-        why = Status.BAD_START
-    else:
-        propose = from_noise(problem) if begin is None else from_pool(problem, begin, truth, goal)
-        start, found = find_starts(problem, rows, propose, START_TRIES, CHECK_VOTES)
-        why = Status.NO_START
-    for row in rows[problem.affordable(rows) == 0].tolist():
-        status[row] = Status.BUDGET_SPENT if bool(found[rows == row]) else Status.NO_START
-    stays = leave(rows, ~found, why)
-    return rows[stays], start[stays.to(problem.device)]
-
-
-def _judge(problem: Problem, points: Tensor, status: list[Status], queries: int) -> Verdict:
-    """The black-box verdict: fresh queries at every returned point."""
-    problem.ledger.reserved = 0
-    successes = torch.zeros(len(status), dtype=torch.int64)
-    trials = torch.zeros(len(status), dtype=torch.int64)
-    for row, state in enumerate(status):
-        count = min(queries, int(problem.affordable(torch.tensor([row]))[0]) * problem.votes)
-        if not state.has_point or state is Status.INTERRUPTED or count == 0 or row in problem.failed:
-            continue
-        there = points[row : row + 1].to(problem.device).expand(count, -1).clone()
-        # The verdict is on single answers: what a user of the classifier would see.
-        successes[row] = int(problem.decide_single(there, torch.full((count,), row), "verdict").sum())
-        trials[row] = 0 if row in problem.failed else count
-    return verdict_of(successes, trials)
 
 
 def _border_distances(

@@ -76,18 +76,19 @@ class Report:
         rows = [(f"{norm} distance of the points", self.distances)]
         if self.border_distances is not None:
             rows.append((f"{norm} border distance (noiseless classifier)", self.border_distances))
-        rows.append(("queries per image", self.attack_queries))
         lines = []
         for name, values in rows:
             s = summarise(values[attacked])
-            lines.append(f"  {name}: median {s.median:,.4g} [{s.low:,.4g} to {s.high:,.4g}]")
+            lines.append(f"  {name}: median {s.median:.4g} [{s.low:.4g} to {s.high:.4g}]")
+        s = summarise(self.attack_queries[attacked])
+        lines.append(f"  queries per image: median {s.median:,.0f} [{s.low:,.0f} to {s.high:,.0f}]")
         phases = {p: np.median(q[attacked]) for p, q in self.queries_by_phase.items()}
         lines.append("  median queries by phase: " + ", ".join(f"{p} {q:,.0f}" for p, q in phases.items()))
-        if self.verdict is not None:
+        if self.verdict is not None and int(self.verdict.queries.max()):
             p = np.asarray(self.verdict.probability)[attacked]
             low = np.asarray(self.verdict.low)[attacked]
             lines.append(
-                f"  verdict: P(adversarial) median {np.median(p):.2f} on {int(self.verdict.queries.max())}"
+                f"  verdict: P(adversarial) median {np.nanmedian(p):.2f} on {int(self.verdict.queries.max())}"
                 f" fresh queries; above 1/2 with 95% confidence for {int((low > 0.5).sum())} of {int(attacked.sum())}"
             )
         return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +16,8 @@ from popskipjump.oracles.criteria import Criterion, Targeted, Untargeted
 from popskipjump.types import Bounds
 
 _MAX_ROWS = 1024
+_NEAR = 2.0
+_FAR = 1e4
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def border_distance(
     bounds: tuple[float, float] = (0.0, 1.0),
     targets: Tensor | None = None,
     steps: int = 64,
-    reach: float = 2.0,
+    reach: float | None = None,
     bisections: int = 20,
 ) -> Tensor:
     """Distance from each original to the first change of the noiseless decision on the ray through its point.
@@ -73,7 +76,8 @@ def border_distance(
         bounds: places beyond are moved to the nearest point within, and measured there.
         targets: `(B,)` the classes that count as adversarial; None counts every class but the true one.
         steps: places looked at.
-        reach: how far beyond the point the ray is followed, as a multiple of the point's own distance.
+        reach: how far the ray is followed, as a multiple of the point's own distance; None looks up to twice that
+            evenly and then, in ever longer steps, to where all coordinates have met the bounds.
         bisections: halvings of the first cell with a change.
 
     Returns:
@@ -95,13 +99,29 @@ def border_distance(
     distance = torch.full((len(original),), torch.inf, dtype=original.dtype, device=device)
     distance[wrong] = 0.0
 
-    rows, low, high = _first_change(rays, everyone[~wrong], _places(steps, reach).to(original))
+    near = _places(steps, _NEAR if reach is None else reach).to(original)
+    found = [_first_change(rays, everyone[~wrong], near)]
+    if reach is None:
+        rest = everyone[~wrong & ~torch.isin(everyone, found[0][0])]
+        found.append(_first_change(rays, rest, _far_places(steps).to(original), _NEAR))
+    for rows, low, high in found:
+        border = _bisected(rays, rows, low, high, bisections)
+        distance[rows] = norm.size(rays.at(rows, border) - rays.original[rows])
+    return distance
+
+
+def _bisected(rays: _Rays, rows: Tensor, low: Tensor, high: Tensor, bisections: int) -> Tensor:
+    """The adversarial end of the interval that remains: all `(R,)`."""
     for _ in range(bisections):
         middle = (low + high) / 2
         beyond = rays.adversarial(rows, middle)
         low, high = torch.where(beyond, low, middle), torch.where(beyond, middle, high)
-    distance[rows] = norm.size(rays.at(rows, high) - rays.original[rows])
-    return distance
+    return high
+
+
+def _far_places(steps: int) -> Tensor:
+    """Where to look beyond `_NEAR`: in even ratios up to `_FAR`, `(P,)`."""
+    return torch.logspace(math.log10(_NEAR), math.log10(_FAR), steps + 1, dtype=torch.float64)[1:]
 
 
 def _places(steps: int, reach: float) -> Tensor:
@@ -110,13 +130,13 @@ def _places(steps: int, reach: float) -> Tensor:
     return even if reach < 1 else torch.unique(torch.cat((even, torch.ones(1, dtype=torch.float64))))
 
 
-def _first_change(rays: _Rays, rows: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _first_change(rays: _Rays, rows: Tensor, places: Tensor, start: float = 0.0) -> tuple[Tensor, Tensor, Tensor]:
     """The rays with an adversarial place, the last place `(F,)` before the first such and that place `(F,)`."""
     every = rays.adversarial(rows.repeat_interleave(len(places)), places.repeat(len(rows)))
     hit = every.reshape(len(rows), len(places))
     some = hit.any(dim=1)
     first = hit[some].to(torch.int8).argmax(dim=1)  # the earliest of equals
-    before = torch.cat((places.new_zeros(1), places))
+    before = torch.cat((places.new_full((1,), start), places))
     return rows[some], before[first], places[first]
 
 
@@ -130,8 +150,8 @@ def _check_batch(original: Tensor, points: Tensor, labels: Tensor, targets: Tens
             raise InputError(f"{name} must have shape ({len(original)},), not {tuple(classes.shape)}.")
 
 
-def _check_search(steps: int, reach: float, bisections: int) -> None:
-    if steps < 1 or bisections < 0 or not 0 < reach < float("inf"):
+def _check_search(steps: int, reach: float | None, bisections: int) -> None:
+    if steps < 1 or bisections < 0 or not (reach is None or 0 < reach < float("inf")):
         raise InputError(
             f"steps must be at least 1, bisections at least 0 and reach positive and finite, not {steps}, {bisections} "
             f"and {reach}."

@@ -82,7 +82,7 @@ def test_the_point_itself_is_always_looked_at(steps):
 
 def test_without_a_border_within_reach_the_distance_is_infinite():
     ends = line(0.9, 1.1)
-    found = border_distance(Bands(2.0), line(0.0, 0.0), ends, zeros(2), bounds=WIDE)
+    found = border_distance(Bands(2.0), line(0.0, 0.0), ends, zeros(2), bounds=WIDE, reach=2.0)
     assert found.isinf().tolist() == [True, False]
 
 
@@ -194,3 +194,8 @@ def test_arguments_out_of_range_are_errors(points, labels, options, message):
 def test_an_unknown_norm_is_an_error():
     with pytest.raises(UnknownNameError, match="norm"):
         border_distance(Bands(0.5), torch.zeros(1, 1), torch.zeros(1, 1), zeros(1), "l1")
+
+
+def test_by_default_the_ray_is_followed_far_beyond_a_point_that_fell_short():
+    found = border_distance(Bands(0.7), line(0.0), line(0.01), zeros(1))
+    torch.testing.assert_close(found, torch.tensor([0.7]), rtol=1e-4, atol=0)

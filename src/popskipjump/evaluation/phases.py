@@ -1,0 +1,72 @@
+"""What an evaluation does around an attack: look at the images, find starting points, judge the result."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks import Pool, Problem, find_starts, from_noise, from_pool, majority_adversarial
+from popskipjump.metrics import Verdict, verdict_of
+from popskipjump.types import Status
+
+CHECK_VOTES = 5  # majority of so many answers decides whether an image, or a starting point, is adversarial
+START_TRIES = 25
+
+
+def prepare(
+    problem: Problem,
+    status: list[Status],
+    truth: Tensor,
+    goal: Tensor | None,
+    begin: Tensor | Pool | None,
+    model: object,
+) -> tuple[Tensor, Tensor]:
+    """Look at the images themselves and find starting points; the images to attack `(A,)` and their starts `(A, d)`."""
+    rows = torch.arange(len(status))
+
+    def leave(who: Tensor, gone: Tensor, why: Status) -> Tensor:
+        """Note why some images leave (bool over `who`), and failures; return the others."""
+        for row in who[gone].tolist():
+            status[row] = why
+        for row in problem.failed:
+            status[row] = Status.ORACLE_FAILED
+        return torch.tensor([status[row] is Status.RUNNING for row in who.tolist()], dtype=torch.bool)
+
+    fooled = majority_adversarial(problem, problem.original, rows, CHECK_VOTES, "check")
+    classes = getattr(model, "classes", None)
+    beyond = torch.zeros_like(fooled) if classes is None else (truth >= classes)
+    beyond |= torch.zeros_like(fooled) if classes is None or goal is None else (goal >= classes)
+    rows = rows[leave(rows, beyond, Status.BAD_LABEL)]
+    rows = rows[leave(rows, fooled[rows], Status.MISCLASSIFIED)]
+    if isinstance(begin, Tensor):
+        start = begin.flatten(1)[rows].to(problem.device)
+        found = majority_adversarial(problem, start, rows, CHECK_VOTES, "start")
+        why = Status.BAD_START
+    else:
+        propose = from_noise(problem) if begin is None else from_pool(problem, begin, truth, goal)
+        start, found = find_starts(problem, rows, propose, START_TRIES, CHECK_VOTES)
+        why = Status.NO_START
+    for row in rows[problem.affordable(rows) == 0].tolist():
+        status[row] = Status.BUDGET_SPENT if bool(found[rows == row]) else Status.NO_START
+    stays = leave(rows, ~found, why)
+    return rows[stays], start[stays.to(problem.device)]
+
+
+def judge(problem: Problem, points: Tensor, status: list[Status], queries: int) -> Verdict:
+    """The black-box verdict: fresh queries at every returned point."""
+    problem.ledger.reserved = 0
+    successes = torch.zeros(len(status), dtype=torch.int64)
+    trials = torch.zeros(len(status), dtype=torch.int64)
+    try:
+        for row, state in enumerate(status):
+            count = min(queries, int(problem.affordable(torch.tensor([row]))[0]) * problem.votes)
+            if not state.has_point or state is Status.INTERRUPTED or count == 0 or row in problem.failed:
+                continue
+            there = points[row : row + 1].to(problem.device).expand(count, -1).clone()
+            # The verdict is on single answers: what a user of the classifier would see.
+            yes = int(problem.decide_single(there, torch.full((count,), row), "verdict").sum())
+            if row not in problem.failed:
+                successes[row], trials[row] = yes, count
+    except KeyboardInterrupt:  # the points are found: only the rest of the verdicts is missing
+        pass
+    return verdict_of(successes, trials)
