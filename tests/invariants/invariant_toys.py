@@ -25,7 +25,7 @@ ATTACKS = {
     "psj-map": PopSkipJump(estimate="map"),
     "psj-point": PopSkipJump(sample_size="point"),
     "psj-signal": PopSkipJump(sample_size="signal"),
-    "psj-sample-size": PopSkipJump(acquisition="sample-size", resolution=20, slopes=6),
+    "psj-sample-size": PopSkipJump(acquisition="sample-size", resolution=12, slopes=4),
     "psj-paper": PopSkipJump(enlarge=1.5, baseline=False, sample_size="posterior", floors=((0.01, 0.1), (0.0, 0.0))),
 }
 SHAPE = (1, 4, 5)

@@ -95,7 +95,7 @@ def test_the_distances_are_those_of_the_points(attack, norm):
 @pytest.mark.parametrize("bounds", [(-0.3, 0.7), (100.0, 355.0), (-1e-3, 2e-3)])
 @every_norm
 def test_no_point_leaves_odd_bounds(attack, bounds, norm):
-    watch, (images, labels), options = setting(norm, flip=0.1)
+    watch, (images, _), options = setting(norm, flip=0.1)
     low, high = (float(np.float32(b)) for b in bounds)
     box = Bounds(low, high)
     scaled = (low + box.range * images).clamp(low, high)

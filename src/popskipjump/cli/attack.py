@@ -87,7 +87,8 @@ def attack(
     from popskipjump.oracles.speed import threads as using
 
     with plain_errors(), using(threads):
-        chosen = load_images(data, images, start_index, targeted, from_noise=starts is Starts.NOISE)
+        from_noise = starts is Starts.NOISE
+        chosen = load_images(data, images, start_index, targeted=targeted, from_noise=from_noise, bounds=bounds)
         network = load_model(model, weights)
         folder = None if out is None else folder_for(out, force=force)
         began = time.perf_counter()

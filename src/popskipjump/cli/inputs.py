@@ -79,9 +79,11 @@ def _cause(error: Exception, path: Path) -> str:
     return f"{type(error).__name__}: {error}{where}".rstrip(".")
 
 
-def load_images(data: Path | None, count: int, first: int, targeted: bool, from_noise: bool) -> Selection:
+def load_images(
+    data: Path | None, count: int, first: int, *, targeted: bool, from_noise: bool, bounds: tuple[float, float]
+) -> Selection:
     """Some embedded images, or some of an npz file; starts are drawn from all of them."""
-    images, labels = zoo.mnist_images() if data is None else zoo.read_npz(data)
+    images, labels = zoo.mnist_images() if data is None else zoo.read_npz(data, bounds)
     chosen = np.arange(first, min(first + count, len(images)))
     if not len(chosen):
         raise InputError(f"--start-index {first} is beyond the last of {len(images)} images, counted from 0.")

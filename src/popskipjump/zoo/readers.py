@@ -53,10 +53,10 @@ def read_cifar10(folder: str | Path, split: Split = "test") -> Labelled:
     return to_unit(images), labels
 
 
-def read_npz(path: str | Path) -> Labelled:
+def read_npz(path: str | Path, bounds: tuple[float, float] = (0.0, 1.0)) -> Labelled:
     """Images `(N, ...)` and labels `(N,)` from the arrays `images` and `labels` of an npz file.
 
-    Images of uint8 are divided by 255; images of floating point must already be in [0, 1].
+    Images of uint8 are divided by 255; images of floating point must lie within `bounds`.
 
     Raises:
         DataError: no such file, another format, or arrays that do not fit.
@@ -70,7 +70,7 @@ def read_npz(path: str | Path) -> Labelled:
         )
     if labels.dtype.kind not in "iu" or labels.min() < 0:
         raise DataError(f"the labels in {path} ({labels.dtype}) must be whole numbers >= 0, one class index each.")
-    return _unit_images(images, path), labels.astype(np.int64)
+    return _float_images(images, path, bounds), labels.astype(np.int64)
 
 
 def to_unit(images: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -106,14 +106,15 @@ def _npz_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
         raise DataError(f"an array in {path} cannot be read ({error}). {NPZ_ADVICE}") from error
 
 
-def _unit_images(images: NDArray[Any], path: Path) -> NDArray[np.float32]:
+def _float_images(images: NDArray[Any], path: Path, bounds: tuple[float, float]) -> NDArray[np.float32]:
     if images.dtype == np.uint8:
         return to_unit(images)
     if images.dtype.kind != "f":
         raise DataError(f"the images in {path} are {images.dtype}: save them as uint8 (0..255) or float32 in [0, 1].")
-    if not bool(((images >= 0) & (images <= 1)).all()):  # false for NaN too
+    low, high = bounds
+    if not bool(((images >= low) & (images <= high)).all()):  # false for NaN too
         raise DataError(
-            f"the images in {path} are not in [0, 1] (smallest {images.min():g}, largest {images.max():g}): "
-            "rescale them, or save them as uint8."
+            f"the images in {path} are not in [{low:g}, {high:g}] (smallest {images.min():g}, largest "
+            f"{images.max():g}): rescale them, pass other bounds, or save them as uint8."
         )
     return images.astype(np.float32)
