@@ -17,7 +17,7 @@ from popskipjump.evaluation.report import Report
 from popskipjump.geometry import Norm, norm_of
 from popskipjump.metrics import border_distance
 from popskipjump.noise import describe
-from popskipjump.oracles import Counted, Ledger, MajorityVote, NoiseModel, Targeted, Untargeted, device_of
+from popskipjump.oracles import Counted, Ledger, MajorityVote, NoiseModel, Targeted, Untargeted
 from popskipjump.oracles.base import is_whole
 from popskipjump.rng import Key
 from popskipjump.types import Bounds, Status
@@ -90,26 +90,23 @@ def evaluate(
     if not is_whole(verdict) or verdict < 0:
         raise InputError(f"verdict must be a whole number of queries of at least 0, not {verdict!r}.")
 
-    device = device_of(oracle)
-    ledger = Ledger(len(batch), budget)
     ids = torch.arange(len(batch)) if image_ids is None else labels_of(image_ids, len(batch), "image_ids")
+    ledger = Ledger(len(batch), budget)
     voting = MajorityVote(Counted(oracle, ledger, ids), votes)
-    truth_there = truth.to(device)
-    goal_there = None if goal is None else goal.to(device)
     problem = Problem(
-        original=batch.flatten(1).to(device),
+        original=batch.flatten(1).to(voting.device),
         shape=tuple(batch.shape[1:]),
         image_id=ids,
         bounds=box,
         norm=norm_of(norm),
         key=Key(seed).child("attack"),
-        criterion=Untargeted(truth_there) if goal_there is None else Targeted(goal_there),
+        criterion=Untargeted(truth.to(voting.device)) if goal is None else Targeted(goal.to(voting.device)),
         oracle=voting if voting.votes > 1 else voting.oracle,
         ledger=ledger,
         votes=voting.votes,
         white_box=white_box,
-        labels=truth_there,
-        targets=goal_there,
+        labels=truth.to(voting.device),
+        targets=None if goal is None else goal.to(voting.device),
         on_queries=on_queries,
     )
     walk = config.build(problem.dimension)

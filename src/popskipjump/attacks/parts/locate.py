@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.parts.direction import Count
+from popskipjump.attacks.parts.effort import effort_at, effort_of, effort_table, floor_cost, signal_table
 from popskipjump.attacks.problem import Problem
 from popskipjump.geometry import l2_size
 from popskipjump.rng import uniform
@@ -18,15 +18,13 @@ from popskipjump.sigmoid import (
     Estimate,
     Grid,
     SigmoidPosterior,
-    answer_correlation,
     expected_ratio,
     expected_sample_size,
     mutual_information,
     shared_grid,
 )
 
-_EFFORT_LIMIT = 1e4  # no cell of a posterior may ask for more, or one far tail would decide alone
-_TAIL = 10.0  # nor for more than so many times what the centre asks for (docs/errata.md, D3)
+_TAIL = 10.0  # no place may ask for more than so many times what the centre asks for (docs/errata.md, D3)
 
 
 @dataclass(frozen=True)
@@ -143,42 +141,6 @@ class BayesianSearch:
         offset = posterior.grid.position - estimate.centre.unsqueeze(1)
         effort = effort_at(offset, slope, self.spread, lost)
         return (posterior.centre_marginal() * torch.minimum(effort, _TAIL * at_centre)).sum(dim=1)
-
-
-def effort_of(correlation: Tensor) -> Tensor:
-    """n_t / n_t^det: how much weaker an answer is than HSJ's without noise at an offset of one beta (eq. 4)."""
-    reference = answer_correlation(torch.tensor(1.0, dtype=torch.float64), torch.tensor(torch.inf), 1.0)
-    return ((reference / correlation.clamp(min=1e-12)) ** 2).clamp(max=_EFFORT_LIMIT)
-
-
-def effort_at(offset: Tensor, slope: Tensor, spread: float, lost: Tensor) -> Tensor:
-    """`effort_of` a sigmoid with known parameters."""
-    return effort_of(answer_correlation(offset, slope, spread, lost))
-
-
-def floor_cost(low: Tensor, high: Tensor) -> Tensor:
-    """How many times more answers the same cosine takes at a sharp border when the noise has floors: `(B,)`.
-
-    The floors scale the signal by c = 1 - low - high, and the variance of an answer is q (1 - q) instead of p (1 - p),
-    for p the share of adversarial answers without noise and q = p (1 - low) + (1 - p) high with it. Around a curved
-    border random points fall mostly on one side; p was about 1/8 on MNIST (docs/errata.md, D4).
-    """
-    balance = 1 / 8
-    noisy = balance * (1 - low) + (1 - balance) * high
-    return noisy * (1 - noisy) / (balance * (1 - balance) * (1 - low - high) ** 2)
-
-
-@lru_cache(maxsize=16)
-def signal_table(grid: Grid, spread: float) -> Tensor:
-    """`answer_correlation` for every lag and channel of a grid: float32 `(2n - 1, C)`."""
-    lost = grid.floor.sum(dim=1)
-    return answer_correlation(grid.lag.unsqueeze(1), torch.pow(10.0, grid.log_slope), spread, lost).to(torch.float32)
-
-
-@lru_cache(maxsize=16)
-def effort_table(grid: Grid, spread: float) -> Tensor:
-    """`effort_of` every lag and channel of a grid: float32 `(2n - 1, C)`."""
-    return effort_of(signal_table(grid, spread))
 
 
 class _Search:
