@@ -70,9 +70,9 @@ def against_hsj(noises: list[str], images: int, limit: int) -> list[Row]:
 
 SECTIONS = {
     "flips": lambda n: flips(n or 200),
-    "dropout": lambda n: against_hsj(["dropout:0.5"], n or 40, 10_000),
+    "dropout": lambda n: against_hsj(["dropout:0.5"], n or 40, 5_000),
     "smoothing": lambda n: against_hsj(["smoothing:0.1"], n or 40, 10_000),
-    "cropping": lambda n: against_hsj(["cropping:24"], n or 40, 10_000),
+    "cropping": lambda n: against_hsj(["cropping:24"], n or 40, 5_000),
     "logit": lambda n: against_hsj(["logit:0.3", "logit:1"], n or 10, 50_000),
 }
 

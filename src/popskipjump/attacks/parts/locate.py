@@ -194,15 +194,15 @@ class _Search:
         self._leave(self._unaffordable())
         if not len(self.going):
             return
-        chosen = self.going.to(self.problem.device)
-        for index in self._positions()[: self.config.limit - self.asked]:
-            position = self.grid.askable[index]
-            points = self.problem.norm.blend(
-                self.outer[chosen], self.original[chosen], self.problem.on_device(position)
-            )
-            answers = self.problem.decide(points, self.rows[self.going], "search")
-            self.posterior.update(index, answers.tolist())
-            self.asked += 1
+        steps = self._positions()[: self.config.limit - self.asked]  # m lists of one index for each image
+        position = self.grid.askable[torch.tensor(steps).T.flatten()]  # (B m,), an image's queries side by side
+        asking = self.going.repeat_interleave(len(steps))
+        chosen = asking.to(self.problem.device)
+        points = self.problem.norm.blend(self.outer[chosen], self.original[chosen], self.problem.on_device(position))
+        answers = self.problem.decide(points, self.rows[asking], "search").reshape(-1, len(steps)).T.tolist()
+        for index, said in zip(steps, answers, strict=True):
+            self.posterior.update(index, said)
+        self.asked += len(steps)
         if self.asked % self.config.check_every < self.config.per_step or self.asked >= self.config.limit:
             self._check()
 
