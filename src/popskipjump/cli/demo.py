@@ -20,7 +20,7 @@ PICTURES = ("images.png", "curves.png")
 
 
 def demo(
-    images: Annotated[int, typer.Option(min=1, help="How many images, of those classified correctly.")] = 20,
+    images: Annotated[int, typer.Option(min=1, help="How many images, of those classified correctly.")] = 16,
     iterations: Annotated[int, typer.Option(min=1, help="Steps of each attack.")] = 32,
     out: Annotated[Path, typer.Option(help=f"Folder for {' and '.join(PICTURES)}.")] = Path("psj-demo"),
     seed: Annotated[int, typer.Option(help="Of all randomness.")] = 0,
@@ -68,7 +68,7 @@ def _table(rows: list[Row], noise: str) -> Table:
         )
     table.caption = (
         "border distance: where the classifier without noise changes its answer on the ray through the point; ∞ if it "
-        "does not, up to twice the point's distance. P(adv.): share of 50 fresh answers at the point that are "
+        "does not within the bounds. P(adv.): share of 50 fresh answers at the point that are "
         "adversarial; sure: above 1/2 with 95% confidence."
     )
     return table

@@ -100,7 +100,7 @@ def draw_curves(outcomes: Sequence[Outcome]) -> Figure:
         )
     axes.axhline(ceiling, color=GREY, linewidth=0.8, linestyle=":")
     axes.annotate(
-        "no border on the ray, up to twice the point's distance",
+        "no border on the ray within the bounds",
         (1, ceiling),
         (-4, 4),
         xycoords=("axes fraction", "data"),
