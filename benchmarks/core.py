@@ -1,6 +1,6 @@
 """PSJ against HSJ on the embedded net: distances and queries, without noise and under every noise model.
 
-    python benchmarks/core.py --sections flips dropout smoothing cropping logit --out benchmarks/results
+    python benchmarks/core.py --sections flips votes dropout smoothing cropping logit --out benchmarks/results
 
 The first correctly classified embedded images, 32 iterations, medians with 40th and 60th percentiles. Border distances
 are those of the noiseless net. Sections can run side by side in separate processes; each writes a file of its own.
@@ -53,12 +53,16 @@ def attack(name: str, config: object, noise: str | None, images: int, votes: int
 
 
 def flips(images: int) -> list[Row]:
-    rows = []
-    for noise in (None, "flip:0.05", "flip:0.1"):
-        rows.append(attack("PSJ", psj.PopSkipJump(), noise, images))
-        rows.append(attack("HSJ", psj.HopSkipJump(), noise, images))
-        rows.append(attack("HSJ, 3 votes", psj.HopSkipJump(), noise, images, votes=3))
-    return rows
+    """PSJ and HSJ at three noise levels."""
+    levels = (None, "flip:0.05", "flip:0.1")
+    configs = {"PSJ": psj.PopSkipJump(), "HSJ": psj.HopSkipJump()}
+    return [attack(name, config, noise, images) for name, config in configs.items() for noise in levels]
+
+
+def votes(images: int) -> list[Row]:
+    """HSJ with 3 votes at the same levels."""
+    levels = (None, "flip:0.05", "flip:0.1")
+    return [attack("HSJ, 3 votes", psj.HopSkipJump(), noise, images, votes=3) for noise in levels]
 
 
 def against_hsj(noises: list[str], images: int, limit: int) -> list[Row]:
@@ -70,6 +74,7 @@ def against_hsj(noises: list[str], images: int, limit: int) -> list[Row]:
 
 SECTIONS = {
     "flips": lambda n: flips(n or 200),
+    "votes": lambda n: votes(n or 200),
     "dropout": lambda n: against_hsj(["dropout:0.5"], n or 40, 5_000),
     "smoothing": lambda n: against_hsj(["smoothing:0.1"], n or 40, 10_000),
     "cropping": lambda n: against_hsj(["cropping:24"], n or 40, 5_000),

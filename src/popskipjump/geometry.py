@@ -31,6 +31,14 @@ def l2_size(vectors: Tensor) -> Tensor:
     return size
 
 
+def inner(vectors: Tensor, others: Tensor) -> Tensor:
+    """Inner product of each row with its partner: `(B, d)`, `(B, d)` or `(d,)` -> `(B,)`."""
+    product = vectors * others
+    # Several threads add up a row that is alone in another order than one of many, to other last digits.
+    rows = product.expand(2, -1) if len(product) == 1 else product
+    return rows.sum(dim=1)[: len(product)]
+
+
 class Norm(Protocol):
     """How distance is measured, and how one moves in that geometry."""
 

@@ -9,8 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import popskipjump
+from popskipjump import BoundaryAttack, Plane, evaluate
+from popskipjump.geometry import inner, l2_size
+from popskipjump.rng import Key, normal, uniform
 
 SCRIPT = """
 import json, resource, sys, time
@@ -56,3 +60,45 @@ def test_an_image_of_150_528_values_takes_little_memory_and_time(attack, norm):
     assert 0 < min(found["distances"]) < float("inf")
     if attack.startswith("psj"):  # the others are no match for flips
         assert all(last < first for last, first in zip(found["distances"], found["first"], strict=True))
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_several_threads_do_not_tell_a_batch_from_single_images():
+    d = 3 * 128 * 128  # beyond 32,768 values torch lets its threads share the sum of a row that is alone
+    images = uniform(Key(1).roots(torch.arange(4)), d)
+    plane = Plane(normal(Key(0).root(), d).squeeze(0), 0.0)
+    together = plane.height(images), l2_size(images), inner(images, images.flip(0))
+    for row in range(4):
+        one = images[row : row + 1]
+        alone = plane.height(one), l2_size(one), inner(one, images.flip(0)[row : row + 1])
+        for single, whole in zip(alone, together, strict=True):
+            assert torch.equal(single[0], whole[row])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("attack", ["hsj", BoundaryAttack(proposals=4)], ids=["hsj", "boundary"])
+def test_an_attack_with_several_threads_does_not_tell_a_batch_from_single_images(attack):
+    d = 3 * 128 * 128
+    images = uniform(Key(1).roots(torch.arange(2)), d)
+    plane = Plane(normal(Key(0).root(), d).squeeze(0), 0.0)
+
+    def run(rows):
+        report = evaluate(
+            plane, images[rows], plane.labels(images[rows]), attack, iterations=1, verdict=0, image_ids=rows
+        )
+        return torch.from_numpy(report.points), report.trace.distance
+
+    points, distance = run([0, 1])
+    for row in (0, 1):
+        alone, alone_distance = run([row])
+        assert torch.equal(alone[0], points[row])
+        assert torch.equal(alone_distance[:, 0], distance[:, row])

@@ -13,7 +13,7 @@ from popskipjump.attacks.border import Border
 from popskipjump.attacks.parts.locate import BinarySearch, border_at
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
-from popskipjump.geometry import clip, l2_size, per_row
+from popskipjump.geometry import clip, inner, l2_size, per_row
 from popskipjump.rng import normal
 from popskipjump.types import Status
 
@@ -114,7 +114,7 @@ class BoundaryAttack:
         out = point - original
         length = per_row(l2_size(out)).clamp(min=1e-12)
         unit = out / length
-        noise = noise - (noise * unit).sum(dim=1, keepdim=True) * unit
+        noise = noise - per_row(inner(noise, unit)) * unit
         noise = noise / per_row(l2_size(noise)).clamp(min=1e-12)
         size = per_row(problem.on_device(size))
         turned = (unit + size * noise) / torch.sqrt(1 + size**2)

@@ -160,8 +160,9 @@ def _border_distances(
         return None
     distance = border_distance(
         problem.white_box, batch, points, truth, problem.norm, bounds=problem.bounds, targets=goal
-    ).numpy()
+    )
+    found = distance.to("cpu", torch.float64).numpy()
     for row, state in enumerate(status):
         if not state.has_point:
-            distance[row] = np.inf
-    return np.asarray(distance)
+            found[row] = np.inf
+    return np.asarray(found)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks import Pool, Problem, find_starts, from_noise, from_pool, majority_adversarial
+from popskipjump.errors import OracleError
 from popskipjump.metrics import Verdict, verdict_of
 from popskipjump.types import Status
 
@@ -46,8 +47,6 @@ def prepare(
         propose = from_noise(problem) if begin is None else from_pool(problem, begin, truth, goal)
         start, found = find_starts(problem, rows, propose, START_TRIES, CHECK_VOTES)
         why = Status.NO_START
-    for row in rows[problem.affordable(rows) == 0].tolist():
-        status[row] = Status.BUDGET_SPENT if bool(found[rows == row]) else Status.NO_START
     stays = leave(rows, ~found, why)
     return rows[stays], start[stays.to(problem.device)]
 
@@ -67,6 +66,6 @@ def judge(problem: Problem, points: Tensor, status: list[Status], queries: int) 
             yes = int(problem.decide_single(there, torch.full((count,), row), "verdict").sum())
             if row not in problem.failed:
                 successes[row], trials[row] = yes, count
-    except KeyboardInterrupt:  # the points are found: only the rest of the verdicts is missing
+    except (KeyboardInterrupt, OracleError):  # the points are found: only the rest of the verdicts is missing
         pass
     return verdict_of(successes, trials)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.errors import InputError
-from popskipjump.geometry import l2_size, per_row
+from popskipjump.geometry import inner, l2_size, per_row
 from popskipjump.rng import uniform
 
 
@@ -28,9 +28,8 @@ class Plane:
 
     def height(self, points: Tensor) -> Tensor:
         """Signed distance to the border, positive in class 1: `(M, *S)` -> `(M,)`."""
-        # A sum along each row alone does not depend on which rows share the batch; a matrix product may.
-        along = (points.flatten(1) * self.normal).sum(dim=1)
-        return (along - self.offset) / l2_size(self.normal)
+        # `inner` does not depend on which rows share the batch; a matrix product may.
+        return (inner(points.flatten(1), self.normal) - self.offset) / l2_size(self.normal)
 
     def labels(self, points: Tensor) -> Tensor:
         """See `WhiteBox`."""

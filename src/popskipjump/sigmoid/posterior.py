@@ -101,6 +101,12 @@ class SigmoidPosterior:
         low, high = self.grid.floor[channel].unbind(dim=1)
         return Estimate(self.grid.position[place], self.grid.log_slope[channel], low, high)
 
+    def likely_floors(self) -> Tensor:
+        """The pair of floors with the largest belief, the first of equals: float64 `(B, 2)`."""
+        belief = self.channel_marginal().reshape(len(self), -1, self.grid.slopes).sum(dim=2)
+        best = torch.from_numpy(belief.numpy().argmax(axis=1))
+        return torch.tensor(self.grid.floors, dtype=torch.float64)[best]
+
     def centre_quantile(self, level: float) -> Tensor:
         """The smallest centre below which the belief is at least `level`, between grid points: `(B,)` float64."""
         below = self.centre_marginal().cumsum(dim=1)

@@ -7,7 +7,8 @@ import torch
 from attack_toys import Seen, border_of, problem_of, unit
 
 from popskipjump.attacks.parts.direction import Count
-from popskipjump.attacks.parts.locate import BayesianSearch, _Search, effort_at, effort_of, effort_table, signal_table
+from popskipjump.attacks.parts.effort import effort_at, effort_of, effort_table, floor_cost, signal_table
+from popskipjump.attacks.parts.locate import BayesianSearch, _Search
 from popskipjump.oracles import PlanarSigmoid, Plane
 from popskipjump.sigmoid import Estimate, Grid, answer_correlation
 
@@ -262,3 +263,13 @@ def test_without_noise_the_effort_does_not_fall_below_the_noiseless_one():
     bound, _ = search(BayesianSearch(sample_size="point"))
     assert float(free.effort.max()) < 1  # at no offset an answer is worth e times HSJ's
     assert float(bound.effort.min()) >= 1
+
+
+def test_floors_cost_what_the_variance_of_the_answers_says():
+    low, high = torch.tensor([0.0, 0.05, 0.01]), torch.tensor([0.0, 0.05, 0.1])
+    expected = []
+    for a, b in zip(low.tolist(), high.tolist(), strict=True):
+        q = (1 - a) / 8 + b * 7 / 8
+        expected.append(q * (1 - q) / (7 / 64) / (1 - a - b) ** 2)
+    assert floor_cost(low, high).tolist() == pytest.approx(expected, rel=1e-5)
+    assert float(floor_cost(low, high)[0]) == 1.0

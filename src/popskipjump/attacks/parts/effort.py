@@ -23,16 +23,17 @@ def effort_at(offset: Tensor, slope: Tensor, spread: float, lost: Tensor) -> Ten
     return effort_of(answer_correlation(offset, slope, spread, lost))
 
 
-def floor_cost(low: Tensor, high: Tensor) -> Tensor:
-    """How many times more answers the same cosine takes at a sharp border when the noise has floors: `(B,)`.
+def floor_cost(lost: Tensor) -> Tensor:
+    """How many times more answers the same cosine takes at a sharp border when noise takes contrast: `(B,)` -> `(B,)`.
 
-    The floors scale the signal by c = 1 - low - high, and the variance of an answer is q (1 - q) instead of p (1 - p),
-    for p the share of adversarial answers without noise and q = p (1 - low) + (1 - p) high with it. Around a curved
-    border random points fall mostly on one side; p was about 1/8 on MNIST (docs/errata.md, D4).
+    The signal shrinks by 1 - lost, and the variance of an answer is q (1 - q) instead of p (1 - p), for p the share of
+    adversarial answers without noise and q with it. Around a curved border random points fall mostly on the original's
+    side; p was about 1/8 on MNIST. With many classes flips fall on that side too (errata E9): q = p + (1 - p) lost. See
+    docs/errata.md, D4.
     """
-    balance = 1 / 8
-    noisy = balance * (1 - low) + (1 - balance) * high
-    return noisy * (1 - noisy) / (balance * (1 - balance) * (1 - low - high) ** 2)
+    share = 1 / 8
+    noisy = share + (1 - share) * lost
+    return noisy * (1 - noisy) / (share * (1 - share) * (1 - lost) ** 2)
 
 
 @lru_cache(maxsize=16)

@@ -266,7 +266,7 @@ class _Search:
         estimate = posterior.mean() if self.config.estimate == "mean" else posterior.mode()
         self.position[who] = estimate.centre
         self.safe[who] = torch.minimum(posterior.centre_quantile(1 - self.config.confidence), estimate.centre)
-        least = self.config.at_least * floor_cost(estimate.low, estimate.high)
+        least = self.config.at_least * floor_cost(posterior.likely_floors().sum(dim=1))
         self.effort[who] = self.config.effort(posterior, estimate, self.config.sample_size).maximum(least)
         self.searched[who] = self.asked
         for kept, value in zip(self.found, estimate, strict=True):
