@@ -50,6 +50,10 @@ class Status(str, Enum):
         "the answers do not depend on the input along the search line (pure noise, or too much of it): "
         "nothing can be measured with this classifier"
     )
+    FLAT = (
+        "the answers stopped depending on the position along the search line, so no nearer border can be told apart "
+        "from noise; the point is the last one found: see its verdict"
+    )
     ORACLE_FAILED = "the classifier raised an error or gave an unusable answer on this image; see `messages`"
     INTERRUPTED = "the run was stopped by the user; the point is the last one found"
 
@@ -65,6 +69,7 @@ _WITH_POINT = frozenset(
         Status.FINISHED,
         Status.CLOSE_ENOUGH,
         Status.BUDGET_SPENT,
+        Status.FLAT,
         Status.MISCLASSIFIED,
         Status.INTERRUPTED,
     }

@@ -28,7 +28,7 @@ class BoundaryWalk:
     def init(self, problem: Problem, rows: Tensor, start: Tensor) -> Step:
         """See `Attack`."""
         border = self.locate(problem, rows, start, 0, None)
-        return Step(border, self._without_signal(border))
+        return Step(border, dict.fromkeys(rows[_faint(border)].tolist(), Status.NO_SIGNAL))
 
     def step(self, problem: Problem, before: Step, iteration: int) -> Step:
         """See `Attack`."""
@@ -40,17 +40,17 @@ class BoundaryWalk:
         gradient = self.direction(problem, border, iteration)
         outer = self.advance(problem, border, gradient, iteration)
         found = self.locate(problem, border.rows, outer, iteration, border)
-        # A search that the budget cut short may be anywhere: the place before it is the better answer.
-        broke = problem.affordable(border.rows) < getattr(self.locate, "per_step", 1)
-        return Step(merge(found.settled | ~broke, found, border), ended | self._without_signal(found))
+        # A search that the budget cut short, or that saw no border, may be anywhere: the place before it is better.
+        broke = ~found.settled & (problem.affordable(border.rows) < getattr(self.locate, "per_step", 1))
+        faint = _faint(found)
+        ended |= dict.fromkeys(border.rows[faint].tolist(), Status.FLAT)
+        return Step(merge(~broke & ~faint, found, border), ended)
 
-    @staticmethod
-    def _without_signal(border: Border) -> dict[int, Status]:
-        """Images whose search ended without a difference between the ends of the line."""
-        if border.estimate is None:
-            return {}
-        e = border.estimate
-        ends = [torch.sigmoid(4 * e.slope * (end - e.centre)) for end in (0.0, 1.0)]
-        contrast = (1 - e.lost) * (ends[1] - ends[0])
-        faint = (contrast < _FAINT) & ~border.settled
-        return dict.fromkeys(border.rows[faint].tolist(), Status.NO_SIGNAL)
+
+def _faint(border: Border) -> Tensor:
+    """Images whose search ended at its limit without a difference between the ends of the line: bool `(A,)`."""
+    if border.estimate is None:
+        return torch.zeros_like(border.settled)
+    e = border.estimate
+    ends = [torch.sigmoid(4 * e.slope * (end - e.centre)) for end in (0.0, 1.0)]
+    return ((1 - e.lost) * (ends[1] - ends[0]) < _FAINT) & ~border.settled

@@ -265,11 +265,16 @@ def test_without_noise_the_effort_does_not_fall_below_the_noiseless_one():
     assert float(bound.effort.min()) >= 1
 
 
-def test_floors_cost_what_the_variance_of_the_answers_says():
-    low, high = torch.tensor([0.0, 0.05, 0.01]), torch.tensor([0.0, 0.05, 0.1])
+def test_lost_contrast_costs_what_the_variance_of_the_answers_says():
+    lost = torch.tensor([0.0, 0.1, 0.3])
     expected = []
-    for a, b in zip(low.tolist(), high.tolist(), strict=True):
-        q = (1 - a) / 8 + b * 7 / 8
-        expected.append(q * (1 - q) / (7 / 64) / (1 - a - b) ** 2)
-    assert floor_cost(low, high).tolist() == pytest.approx(expected, rel=1e-5)
-    assert float(floor_cost(low, high)[0]) == 1.0
+    for c in lost.tolist():
+        q = 1 / 8 + c * 7 / 8
+        expected.append(q * (1 - q) / (7 / 64) / (1 - c) ** 2)
+    assert floor_cost(lost).tolist() == pytest.approx(expected, rel=1e-5)
+    assert float(floor_cost(lost)[0]) == 1.0
+
+
+def test_the_likeliest_floors_rule_noise_out_where_there_is_none():
+    clean, _ = search(BayesianSearch(sample_size="point"))
+    assert clean.effort.tolist() == pytest.approx([1.0] * len(clean.effort))

@@ -164,7 +164,7 @@ class Noise:
 def test_pure_noise_ends_without_a_signal(choice):
     problem = plane_problem(20, noise=Noise())
     result = attack(PopSkipJump(**choice), problem)
-    assert {s.name for s in result.status} == {"NO_SIGNAL"}
+    assert "NO_SIGNAL" in {s.name for s in result.status} <= {"NO_SIGNAL", "FLAT"}
     assert bool(torch.isinf(result.distances).all())
     assert torch.equal(result.points, problem.original)
     assert float(problem.ledger.total.double().mean()) < 3000

@@ -97,7 +97,7 @@ class Random:
 def test_a_classifier_that_always_answers_at_random_is_found_out(attack):
     asked = Random()
     report = evaluate(asked, images_of(16), zeros(16), attack)
-    assert set(names(report)) == {"NO_SIGNAL", "MISCLASSIFIED"}
+    assert {"NO_SIGNAL", "MISCLASSIFIED"} <= set(names(report)) <= {"NO_SIGNAL", "FLAT", "MISCLASSIFIED"}
     assert report.queries.max() < 10_000  # one direction of the noisiest classifier would be 50,000
     assert np.isinf(report.distances[[s is Status.NO_SIGNAL for s in report.status]]).all()
 
