@@ -122,6 +122,8 @@ class Problem:
                 self.ledger.ensure(row, int(mine.sum()) * self.votes)
                 chosen = mine.to(self.device)
                 decisions[chosen] = self._ask(points[chosen], rows[mine])
+            except BudgetError:
+                continue  # it cannot pay to be asked again: it ends with its budget
             except Exception as again:
                 self.failed[row] = f"{type(again).__name__}: {again}"
         if len(self.failed) == len(self.original):

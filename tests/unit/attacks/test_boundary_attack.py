@@ -86,6 +86,14 @@ def test_the_walk_ends_with_the_budget():
     assert int(problem.ledger.total.min()) >= 30
 
 
+@pytest.mark.parametrize("budget", range(10, 34))
+def test_the_walk_ends_with_the_budget_wherever_it_falls(budget):
+    attack = BoundaryAttack(proposals=100, test_every=3)
+    problem, _, now = first_step(attack, count=1, budget=budget)
+    attack.step(problem, now, 1)
+    assert budget - 1 <= int(problem.ledger.total) <= budget
+
+
 def test_an_image_that_left_does_not_shift_the_others():
     attack = BoundaryAttack(proposals=30)
     problem, _, now = first_step(attack)

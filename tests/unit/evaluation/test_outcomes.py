@@ -142,6 +142,21 @@ def test_nothing_more_is_asked_about_an_image_that_failed(attack):
     assert len(failures) == 2  # once in the batch, once alone
 
 
+@every_attack
+@pytest.mark.parametrize("budget", [40, 60, 200])
+def test_an_image_that_pays_for_the_failure_of_another_ends_with_its_budget(attack, budget):
+    def trouble(oracle, image):
+        if bool((image == 1).any()) and oracle.count[1] > budget - 20:
+            raise ConnectionError("line is dead")
+
+    oracle = Troubled(trouble)
+    report = evaluate(oracle, images_of(), zeros(), attack, iterations=10, budget=budget, verdict=0)
+    assert report.status[1] in {Status.ORACLE_FAILED, Status.BUDGET_SPENT}
+    assert {report.status[0], report.status[2]} == {Status.BUDGET_SPENT}
+    assert max(oracle.count.values()) <= budget
+    assert np.isfinite(report.distances[[0, 2]]).all()
+
+
 def test_an_oracle_that_fails_on_every_image_is_an_error():
     def trouble(oracle, image):
         raise ConnectionError("line is dead")

@@ -115,6 +115,8 @@ def test_the_border_trace_of_a_misclassified_image_is_zero(report):
 
 def test_the_border_trace_of_an_image_without_a_start_is_infinite(unlucky):
     assert np.isinf(unlucky.border_trace()[:, 2]).all()
+    original = torch.from_numpy(unlucky.images[2]).flatten()
+    assert torch.equal(unlucky.trace.points[:, 2], original.expand(2, D))
 
 
 def test_a_border_trace_needs_a_white_box():
