@@ -77,7 +77,7 @@ SECTIONS = {
     "votes": lambda n: votes(n or 200),
     "dropout": lambda n: against_hsj(["dropout:0.5"], n or 40, 5_000),
     "smoothing": lambda n: against_hsj(["smoothing:0.1"], n or 40, 10_000),
-    "cropping": lambda n: against_hsj(["cropping:24"], n or 40, 5_000),
+    "cropping": lambda n: against_hsj(["cropping:24"], n or 40, 50_000),
     "logit": lambda n: against_hsj(["logit:0.3", "logit:1"], n or 10, 50_000),
 }
 

@@ -163,6 +163,8 @@ def _border_distances(
     )
     found = distance.to("cpu", torch.float64).numpy()
     for row, state in enumerate(status):
-        if not state.has_point:
+        if state is Status.MISCLASSIFIED:  # no ray to follow: the answers are wrong at the image itself
+            found[row] = 0.0
+        elif not state.has_point:
             found[row] = np.inf
     return np.asarray(found)

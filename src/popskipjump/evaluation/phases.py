@@ -11,6 +11,7 @@ from popskipjump.metrics import Verdict, verdict_of
 from popskipjump.types import Status
 
 CHECK_VOTES = 5  # majority of so many answers decides whether an image, or a starting point, is adversarial
+RECHECK_VOTES = 25  # before an image is given up as misclassified: at 10% flips, 1 in 100 loses the first vote by chance
 START_TRIES = 25
 
 
@@ -33,7 +34,7 @@ def prepare(
             status[row] = Status.ORACLE_FAILED
         return torch.tensor([status[row] is Status.RUNNING for row in who.tolist()], dtype=torch.bool)
 
-    fooled = majority_adversarial(problem, problem.original, rows, CHECK_VOTES, "check")
+    fooled = _misclassified(problem, rows)
     classes = getattr(model, "classes", None)
     beyond = torch.zeros_like(fooled) if classes is None else (truth >= classes)
     beyond |= torch.zeros_like(fooled) if classes is None or goal is None else (goal >= classes)
@@ -49,6 +50,15 @@ def prepare(
         why = Status.NO_START
     stays = leave(rows, ~found, why)
     return rows[stays], start[stays.to(problem.device)]
+
+
+def _misclassified(problem: Problem, rows: Tensor) -> Tensor:
+    """Whether the images themselves are adversarial already: bool `(B,)`. An image that seems so is asked again."""
+    fooled = majority_adversarial(problem, problem.original, rows, CHECK_VOTES, "check")
+    again = (fooled & (problem.affordable(rows) > 0)).nonzero().flatten()
+    there = problem.original[again.to(problem.device)]
+    fooled[again] = majority_adversarial(problem, there, rows[again], RECHECK_VOTES, "check")
+    return fooled
 
 
 def judge(problem: Problem, points: Tensor, status: list[Status], queries: int) -> Verdict:
