@@ -107,7 +107,7 @@ class ArcStep:
         span = 1 - (1 - window) / enlarge
         notes.write("span", rows, span)
         notes.write("expected", rows, (1 - 1 / enlarge) / span)
-        notes.write("tolerance", rows, torch.maximum((0.3 * angle**2).clamp(max=0.01), width / 4).clamp(min=0.002))
+        notes.write("tolerance", rows, (0.3 * angle**2).clamp(0.002, 0.01))
         original = problem.original[rows.to(problem.device)]
         change = problem.norm.turn(border.point - original, gradient, problem.on_device(angle))
         ahead = clip(original + change, problem.bounds)

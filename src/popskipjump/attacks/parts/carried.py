@@ -35,6 +35,7 @@ class CarriedSearch:
     doubt: float = 0.1
     fewest: int = 4
     limit: int = 300
+    gradual: float = 0.4
     confidence: float = 0.95
     per_step: int = 1
 
@@ -120,10 +121,17 @@ class _Carried:
             span = self.span[self.going]
             doubt = self.posterior.centre_deviation() * span
             place = self.posterior.mean().centre * span
-            sure = doubt <= self.tolerance[self.going] * (1 - place).clamp(min=0.01)
+            gradual = self.config.gradual * span / (4 * self._steepest(self.posterior.channel_marginal()))
+            sure = doubt <= torch.maximum(self.tolerance[self.going] * (1 - place).clamp(min=0.01), gradual)
             self._leave(sure, True)
             if self.asked >= self.config.limit:
                 self._leave(torch.ones(len(self.going), dtype=torch.bool), False)
+
+    def _steepest(self, channels: Tensor) -> Tensor:
+        """The steepest transition that the answers allow, `(A, C)` -> `(A,)`: a gradual one must have shown itself."""
+        by_slope = channels.reshape(len(channels), -1, self.grid.slopes).sum(dim=1).cumsum(dim=1)
+        index = (by_slope < 0.8).sum(dim=1).clamp(max=self.grid.slopes - 1)
+        return torch.pow(10.0, self.grid.log_slope[: self.grid.slopes][index])
 
     def _leave(self, done: Tensor, settled: bool) -> None:
         if not bool(done.any()):
@@ -141,10 +149,7 @@ class _Carried:
         notes, rows = self.problem.notes, self.rows[who]
         channels = posterior.channel_marginal()
         notes.write("channels", rows, channels)
-        # The steepest transition that the answers allow, by relative distance: a wide one must have shown itself.
-        by_slope = channels.reshape(len(who), -1, self.grid.slopes).sum(dim=1).cumsum(dim=1)
-        index = (by_slope < 0.8).sum(dim=1).clamp(max=self.grid.slopes - 1)
-        steep = torch.pow(10.0, self.grid.log_slope[: self.grid.slopes][index]) / span
+        steep = self._steepest(channels) / span
         reach = (1 - self.position[who]).clamp(min=0.01)
         notes.write("width", rows, 1 / (4 * steep * reach))
         notes.write("lost", rows, estimate.lost)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from popskipjump.attacks.parts.pool import DirectionPool, block_rows
 from popskipjump.attacks.parts.spectrum import Belief, Evidence, amplitudes, even, filtered, infer
 from popskipjump.attacks.problem import Problem
 from popskipjump.geometry import per_row
+from popskipjump.sigmoid import answer_correlation
 
 _FURTHEST = (-6.0, 30.0)  # shift of the sampling centre, in standard deviations of the directions along the normal
 
@@ -43,6 +43,7 @@ class ShapedDirections:
 
     radius: float = 0.4
     reach: float = 2.0
+    span: float = 1.0
     factor: float = 1.0
     fewest: int = 20
     most: int = 3000
@@ -51,7 +52,7 @@ class ShapedDirections:
     shaped: bool = True
     tangential: bool = True
     decay: float = 0.9
-    least: float = 0.03
+    least: float = 0.1
 
     def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
         """See `Direction`."""
@@ -60,7 +61,7 @@ class ShapedDirections:
         amplitude = amplitudes(basis, belief, self.least)
         dimensions = 1 / (amplitude**4 @ basis.size.to(amplitude.device)).to("cpu", torch.float64)  # (A,)
         radius = self._radius(problem, border, dimensions)
-        counts = self._counts(problem, border, belief, basis, iteration)
+        counts = self._counts(problem, border, belief, basis, radius / dimensions.sqrt(), iteration)
         asked = self._ask(problem, border, basis, amplitude, radius, dimensions, counts, iteration)
         belief = self._learn(problem, border.rows, basis, belief, asked)
         return basis.to_points(filtered(basis, belief, asked))
@@ -71,11 +72,11 @@ class ShapedDirections:
         Under noise with a gradual transition the directions must span its width, or every answer is a coin.
         """
         width = problem.notes.read("width", border.rows, 0.0)
-        span = dimensions.sqrt() * width
+        span = self.span * dimensions.sqrt() * width
         scale = problem.notes.read("scale", border.rows, 1.0)
         return torch.sqrt((scale * self.radius) ** 2 + span**2).clamp(max=max(self.reach, self.radius))
 
-    def _counts(self, problem: Problem, border: Border, belief: Belief, basis: Basis, iteration: int) -> Tensor:
+    def _counts(self, problem: Problem, border: Border, belief: Belief, basis: Basis, unit: Tensor, iteration: int) -> Tensor:
         """How many directions pay: int64 `(A,)`.
 
         A step gains in proportion to the squared cosine, n k / (K + n k) for n answers of strength k on a normal of K
@@ -83,7 +84,10 @@ class ShapedDirections:
         """
         size = basis.size.to(belief.variance.device)
         dimensions = 1 / (belief.variance**2 @ size).to("cpu", torch.float64)
-        signal = problem.notes.read("signal", border.rows, 2 / math.pi).clamp(min=1e-4)
+        width = problem.notes.read("width", border.rows, 0.0).clamp(min=1e-6)
+        steep = unit / (4 * width)  # of the transition, along a direction
+        lost = problem.notes.read("lost", border.rows, 0.0)
+        signal = answer_correlation(torch.zeros_like(steep), steep, 1.0, lost).clamp(min=1e-2) ** 2
         search = border.searched.to(torch.float64).clamp(8, 200 if iteration > 1 else 12)
         wanted = self.factor * (dimensions * search / signal).sqrt()
         spare = (problem.affordable(border.rows) - border.searched).clamp(min=0)

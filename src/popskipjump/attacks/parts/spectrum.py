@@ -9,7 +9,7 @@ from torch import Tensor
 
 from popskipjump.attacks.parts.basis import Basis
 
-_STRENGTHS = (0.005, 0.02, 0.05, 0.1, 0.2, 0.4, 0.64)  # squared correlation of answers and normal; 2/pi without noise
+_STRENGTHS = (0.0005, 0.002, 0.006, 0.02, 0.05, 0.1, 0.2, 0.4, 0.64)  # squared correlation of answer and normal
 _EVEN = 0.03  # share of the even spectrum that no evidence removes
 
 
