@@ -63,8 +63,10 @@ def _misclassified(problem: Problem, rows: Tensor) -> Tensor:
     return fooled
 
 
-def judge(problem: Problem, points: Tensor, status: list[Status], queries: int) -> Verdict:
-    """The black-box verdict: fresh queries at every returned point."""
+def judge(
+    problem: Problem, points: Tensor, status: list[Status], queries: int, keep_interrupted: bool = True
+) -> Verdict:
+    """The black-box verdict: fresh queries at every returned point. Ctrl-C ends it early, or is passed on."""
     problem.ledger.reserved = 0
     successes = torch.zeros(len(status), dtype=torch.int64)
     trials = torch.zeros(len(status), dtype=torch.int64)
@@ -78,6 +80,9 @@ def judge(problem: Problem, points: Tensor, status: list[Status], queries: int) 
             yes = int(problem.decide_single(there, torch.full((count,), row), "verdict").sum())
             if row not in problem.failed:
                 successes[row], trials[row] = yes, count
-    except (KeyboardInterrupt, OracleError):  # the points are found: only the rest of the verdicts is missing
+    except OracleError:  # the points are found: only the rest of the verdicts is missing
         pass
+    except KeyboardInterrupt:
+        if not keep_interrupted:
+            raise
     return verdict_of(successes, trials)
