@@ -10,6 +10,7 @@ from popskipjump.cli.attack import attack
 from popskipjump.cli.attacks import attacks
 from popskipjump.cli.demo import demo
 from popskipjump.cli.noises import noises
+from popskipjump.cli.reproduce import reproduce
 
 app = typer.Typer(
     name="psj",
@@ -22,6 +23,7 @@ app.command()(demo)
 app.command()(attack)
 app.command()(attacks)
 app.command()(noises)
+app.command()(reproduce)
 
 
 def _show_version(wanted: bool) -> None:

@@ -73,8 +73,11 @@ class Bar:
 
     def iteration(self, progress: attacks.Progress) -> None:
         """After an iteration of the attack; see `evaluate(on_progress=)`."""
-        share = 1.0 if not progress.images else (progress.iteration / max(progress.iterations, 1)) ** _GROWTH
-        self._bar.update(self._task, completed=self._before + self._stage * share)
+        self.share(1.0 if not progress.images else (progress.iteration / max(progress.iterations, 1)) ** _GROWTH)
+
+    def share(self, part: float) -> None:
+        """So much of the stage is done, in [0, 1]."""
+        self._bar.update(self._task, completed=self._before + self._stage * part)
 
     def queries(self, count: int) -> None:
         """After a call to the classifier; see `evaluate(on_queries=)`."""

@@ -1,0 +1,224 @@
+"""PSJ under every noise model: its distance by iteration and by query, and at the end against the noise level."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from popskipjump.experiments.reproduce.base import (
+    Ask,
+    Cell,
+    Evidence,
+    Experiment,
+    Finding,
+    Setup,
+    Table,
+    undecided_if_capped,
+)
+from popskipjump.experiments.reproduce.drawing import (
+    COLOURS,
+    INK,
+    Line,
+    canvas,
+    distance_axis,
+    draw_lines,
+    finish,
+    plain_log_axis,
+)
+from popskipjump.experiments.reproduce.numbers import Curve, border, by_iteration, by_queries, queries, ratio, show
+from popskipjump.experiments.reproduce.tables import FEW_MORE, KEPT
+
+REFERENCE = "dropout"  # the paper's noise model for the figure in its main text
+
+
+class NoiseLevels(Experiment):
+    """What the two figures share: PSJ at growing levels of some noise models, beside HSJ without noise."""
+
+    uses_levels = True
+
+    def models(self, setup: Setup) -> dict[str, tuple[str, ...]]:
+        """The noise models shown, with their levels."""
+        return setup.levels()
+
+    def plan(self, setup: Setup) -> list[Ask]:
+        """HSJ and PSJ without noise, PSJ at every level."""
+        images = setup.images(setup.size.images)
+        noises = [noise for levels in self.models(setup).values() for noise in levels]
+        return [Ask(way, images) for way in (setup.hsj(), setup.psj(), *(setup.psj(noise) for noise in noises))]
+
+    def table(self, evidence: Evidence) -> Table:
+        """A row for each level."""
+        setup = evidence.setup
+        base = evidence[setup.hsj()]
+        rows: list[tuple[Cell, ...]] = []
+        entries = [("none", setup.hsj(), "HSJ"), ("none", setup.psj(), "PSJ")]
+        entries += [(noise, setup.psj(noise), "PSJ") for levels in self.models(setup).values() for noise in levels]
+        for noise, way, attack in entries:
+            far, asked = border(evidence[way]), queries(evidence[way])
+            rows.append(
+                (
+                    attack,
+                    noise,
+                    *(round(v, 3) for v in far[:3]),
+                    round(ratio(far.median, border(base).median), 3),
+                    round(asked.median),
+                    round(ratio(asked.median, queries(base).median), 2),
+                )
+            )
+        columns = ("attack", "noise", "border distance, L2", "40%", "60%", "distance / HSJ without noise")
+        return Table((*columns, "queries", "queries / HSJ without noise"), rows)
+
+    def draw(self, evidence: Evidence) -> Figure:
+        """A row for each noise model: by iteration, and by query."""
+        models = self.models(evidence.setup)
+        figure, panels = canvas(2, max(len(models), 1), share_y=True)
+        for number, (name, levels) in enumerate(models.items()):
+            left, right = panels[2 * number : 2 * number + 2]
+            setup = evidence.setup
+            runs = [
+                ("HSJ, no noise", evidence[setup.hsj()], INK, "--"),
+                ("PSJ, no noise", evidence[setup.psj()], "#777777", "-"),
+            ]
+            runs += [(f"PSJ, {n}", evidence[setup.psj(n)], COLOURS[i], "-") for i, n in enumerate(levels)]
+            draw_lines(left, [Line(by_iteration(run), label, colour, style) for label, run, colour, style in runs])
+            draw_lines(right, [Line(by_queries(run), label, colour, style) for label, run, colour, style in runs])
+            label_pair(left, right, name, evidence.images())
+        return figure
+
+    def verdict(self, evidence: Evidence) -> Finding:
+        """Distances on par with HSJ's at every level; queries that fall to HSJ's with the noise."""
+        setup = evidence.setup
+        far, asked = border(evidence[setup.hsj()]).median, queries(evidence[setup.hsj()]).median
+        parts, good = [], True
+        for name, levels in self.models(setup).items():
+            distances = [ratio(border(evidence[setup.psj(n)]).median, far) for n in levels]
+            calls = [ratio(queries(evidence[setup.psj(n)]).median, asked) for n in levels]
+            rising = all(a <= b * 1.05 for a, b in zip(calls, calls[1:], strict=False))
+            good = good and max(distances) <= KEPT and rising
+            parts.append(
+                f"{name} ({', '.join(levels)}): {', '.join(map(show, distances))} times HSJ's noiseless distance with "
+                f"{', '.join(map(show, calls))} times its queries"
+            )
+        limit = ratio(queries(evidence[setup.psj()]).median, asked)
+        sentence = (
+            f"{'; '.join(parts)}. Without noise PSJ asks {show(limit)} times HSJ's queries. On par means up to {KEPT}; "
+            f"the queries must grow with the noise, from at most {FEW_MORE} times HSJ's."
+        )
+        return undecided_if_capped(setup, Finding(good and limit <= FEW_MORE, sentence))
+
+
+def label_pair(left: Axes, right: Axes, name: str, images: str) -> None:
+    """Axes of a panel by iteration and one by query."""
+    distance_axis(left)
+    plain_log_axis(right)
+    distance_axis(right)
+    finish(left, "iterations", "border distance (ℓ₂)", f"{name}, by iteration: median of {images}")
+    finish(right, "queries per image", "", f"{name}, by query", legend=False)
+
+
+class NoiseLevel(NoiseLevels):
+    """One noise model, as in the main text."""
+
+    name = "noise-level"
+    title = "PSJ at growing levels of one noise model"
+    claim = (
+        "PSJ's distance by iteration does not depend on the noise level and is on par with HSJ's without noise; as the "
+        "noise vanishes, its queries approach HSJ's."
+    )
+
+    def models(self, setup: Setup) -> dict[str, tuple[str, ...]]:
+        """Dropout, or the first noise model that can act."""
+        known = setup.levels()
+        name = REFERENCE if REFERENCE in known else next(iter(known))
+        return {name: known[name]}
+
+
+class NoiseLevelComplete(NoiseLevels):
+    """Every noise model, as in the appendix."""
+
+    name = "noise-level-complete"
+    title = "PSJ at growing levels of every noise model"
+    claim = (
+        "For every noise model PSJ's distance by iteration is largely independent of the level and on par with HSJ's "
+        "without noise, and its queries approach HSJ's as the noise vanishes."
+    )
+
+
+class NoiseModel(Experiment):
+    """The noise models side by side, and HSJ under each."""
+
+    name = "noise-model"
+    title = "PSJ and HSJ across noise models"
+    claim = "PSJ ends equally close under every noise model and level, while little noise breaks HSJ."
+    uses_levels = True
+
+    def plan(self, setup: Setup) -> list[Ask]:
+        """PSJ and HSJ, without noise and at every level."""
+        images = setup.images(setup.size.images)
+        noises = (None, *(noise for levels in setup.levels().values() for noise in levels))
+        return [Ask(way, images) for noise in noises for way in (setup.psj(noise), setup.hsj(noise))]
+
+    def table(self, evidence: Evidence) -> Table:
+        """A row for each level: both attacks at the end."""
+        setup = evidence.setup
+        rows: list[tuple[Cell, ...]] = []
+        for noise in (None, *(noise for levels in setup.levels().values() for noise in levels)):
+            psj, hsj = border(evidence[setup.psj(noise)]), border(evidence[setup.hsj(noise)])
+            rows.append(
+                (
+                    noise or "none",
+                    *(round(v, 3) for v in psj[:3]),
+                    *(round(v, 3) for v in hsj[:3]),
+                    *(round(grown(evidence, attack, noise), 3) for attack in ("psj", "hsj")),
+                )
+            )
+        spans = [f"{name}, {part}" for name in ("PSJ L2", "HSJ L2") for part in ("median", "40%", "60%")]
+        return Table(("noise", *spans, "PSJ / own without noise", "HSJ / own without noise"), rows)
+
+    def draw(self, evidence: Evidence) -> Figure:
+        """By iteration at the strongest noise, and at the end against the level."""
+        setup = evidence.setup
+        figure, (left, right) = canvas(2)
+        lines = [Line(by_iteration(evidence[setup.psj()]), "no noise", INK, "--")]
+        ends = []
+        for number, (_, levels) in enumerate(setup.levels().items()):
+            colour = COLOURS[number]
+            lines.append(Line(by_iteration(evidence[setup.psj(levels[-1])]), levels[-1], colour))
+            noises = (None, *levels)
+            for way, style, label in ((setup.psj, "o-", "PSJ"), (setup.hsj, "x--", "HSJ")):
+                summaries = [border(evidence[way(noise)]) for noise in noises]
+                middle, low, high = (np.array([s[i] for s in summaries]) for i in range(3))
+                curve = Curve(np.arange(len(noises), dtype=float), middle, low, high)
+                ends.append(Line(curve, f"{label}, {' '.join(levels)}", colour, style, band=label == "PSJ"))
+        draw_lines(left, lines)
+        draw_lines(right, ends)
+        for axes in (left, right):
+            distance_axis(axes)
+        finish(left, "iterations", "border distance (ℓ₂)", f"PSJ, strongest noise: median of {evidence.images()}")
+        most = max(len(levels) for levels in setup.levels().values())
+        right.set_xticks(range(most + 1), ["none", *(f"level {i + 1}" for i in range(most))])
+        finish(right, "noise level", "", f"After {setup.size.iterations} iterations: PSJ solid, HSJ dashed")
+        return figure
+
+    def verdict(self, evidence: Evidence) -> Finding:
+        """PSJ keeps its distance everywhere; HSJ loses it at the strongest level of every model."""
+        setup = evidence.setup
+        kept = {n: grown(evidence, "psj", n) for levels in setup.levels().values() for n in levels}
+        lost = {levels[-1]: grown(evidence, "hsj", levels[-1]) for levels in setup.levels().values()}
+        far = [noise for noise, value in kept.items() if not value <= KEPT]
+        whole = [noise for noise, value in lost.items() if not value > KEPT]
+        sentence = (
+            f"PSJ ends at {', '.join(f'{show(v)} ({n})' for n, v in kept.items())} times its noiseless distance (kept: up "
+            f"to {KEPT}); HSJ at {', '.join(f'{show(v)} ({n})' for n, v in lost.items())} times its own."
+        )
+        sentence += f" PSJ beyond that: {', '.join(far)}." if far else ""
+        sentence += f" HSJ not broken by {', '.join(whole)}." if whole else ""
+        finding = Finding(not far and not whole, sentence)
+        return undecided_if_capped(setup, finding) if far else finding
+
+
+def grown(evidence: Evidence, attack: str, noise: str | None) -> float:
+    """How many times its noiseless distance "psj" or "hsj" ends at."""
+    way = evidence.setup.psj if attack == "psj" else evidence.setup.hsj
+    return ratio(border(evidence[way(noise)]).median, border(evidence[way()]).median)

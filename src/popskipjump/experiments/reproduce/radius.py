@@ -1,0 +1,105 @@
+"""HSJ with sampling radii from 1/d to 1."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from popskipjump.experiments.reproduce.base import Ask, Cell, Evidence, Experiment, Finding, Setup, Table, Way
+from popskipjump.experiments.reproduce.drawing import (
+    COLOURS,
+    Line,
+    canvas,
+    distance_axis,
+    draw_lines,
+    finish,
+    plain_log_axis,
+)
+from popskipjump.experiments.reproduce.numbers import Curve, border, by_iteration, queries, ratio, show
+from popskipjump.experiments.reproduce.tables import KEPT
+
+
+def radii(setup: Setup) -> list[float]:
+    """delta_t in units of the distance: evenly in ratio from 1/d to 1, and PSJ's own."""
+    even = np.geomspace(1 / setup.dimension, 1.0, setup.size.radii)
+    return sorted({float(f"{value:.3g}") for value in (*even, psj_radius(setup))})
+
+
+def psj_radius(setup: Setup) -> float:
+    """sqrt(d)/100 on MNIST, sqrt(d)/300 on CIFAR-10 (errata E6)."""
+    return float(f"{setup.dimension**0.5 / (100 if setup.dimension <= 1024 else 300):.3g}")
+
+
+def way_of(setup: Setup, radius: float) -> Way:
+    """HSJ with one radius throughout; the end of its bisection keeps the published ratio to it."""
+    return setup.hsj(radius=radius)
+
+
+class Radius(Experiment):
+    """See the module."""
+
+    name = "radius"
+    title = "HSJ without noise against its sampling radius"
+    claim = (
+        "Without noise HSJ's result is largely independent of the sampling radius, so that it can be enlarged from 1/d "
+        "by orders of magnitude."
+    )
+
+    def plan(self, setup: Setup) -> list[Ask]:
+        """A run for each radius."""
+        return [Ask(way_of(setup, radius), setup.images(setup.size.images)) for radius in radii(setup)]
+
+    def table(self, evidence: Evidence) -> Table:
+        """A row for each radius."""
+        values = radii(evidence.setup)
+        first = border(evidence[way_of(evidence.setup, values[0])]).median
+        rows: list[tuple[Cell, ...]] = []
+        for radius in values:
+            far, asked = (
+                border(evidence[way_of(evidence.setup, radius)]),
+                queries(evidence[way_of(evidence.setup, radius)]),
+            )
+            rows.append(
+                (radius, *(round(v, 3) for v in far[:3]), round(ratio(far.median, first), 3), round(asked.median))
+            )
+        return Table(("radius β", "border distance, L2", "40%", "60%", "distance / that at 1/d", "queries"), rows)
+
+    def draw(self, evidence: Evidence) -> Figure:
+        """By iteration, and at the end."""
+        figure, (left, right) = canvas(2)
+        values = radii(evidence.setup)
+        runs = [evidence[way_of(evidence.setup, radius)] for radius in values]
+        colours = [COLOURS[i % len(COLOURS)] for i in range(len(values))]
+        draw_lines(
+            left,
+            [
+                Line(by_iteration(run), f"β = {value:g}", colour, band=False)
+                for run, value, colour in zip(runs, values, colours, strict=True)
+            ],
+        )
+        ends = [border(run) for run in runs]
+        middle, low, high = (np.array([s[i] for s in ends]) for i in range(3))
+        draw_lines(right, [Line(Curve(np.array(values), middle, low, high), "HSJ", COLOURS[0], "o-")])
+        right.axvline(psj_radius(evidence.setup), color="#777777", linestyle=":", linewidth=1, label="PSJ's")
+        distance_axis(left)
+        plain_log_axis(right)
+        right.set_ylim(bottom=0)
+        finish(left, "iterations", "border distance (ℓ₂)", f"Median of {evidence.images()}")
+        finish(
+            right, "sampling radius β (units of the distance)", "", f"After {evidence.setup.size.iterations} iterations"
+        )
+        return figure
+
+    def verdict(self, evidence: Evidence) -> Finding:
+        """No radius may cost more than a tenth of the distance."""
+        values = radii(evidence.setup)
+        medians = [border(evidence[way_of(evidence.setup, radius)]).median for radius in values]
+        shares = [ratio(m, medians[0]) for m in medians]
+        worse = [f"{value:g}" for value, share in zip(values, shares, strict=True) if not share <= KEPT]
+        own = shares[values.index(psj_radius(evidence.setup))]
+        sentence = (
+            f"From β = {values[0]:g} to 1 the median is {', '.join(map(show, shares))} times that of the smallest; with "
+            f"PSJ's radius {show(own)} (independent: up to {KEPT})."
+        )
+        sentence += f" Worse at β = {', '.join(worse)}." if worse else ""
+        return Finding(not worse, sentence)

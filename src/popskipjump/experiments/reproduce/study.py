@@ -1,0 +1,160 @@
+"""What is attacked in a reproduction: the images, chosen as the paper chooses them, and the runs on them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from popskipjump import BoundaryAttack, HopSkipJump, Pool, PopSkipJump, TorchModel, zoo
+from popskipjump.errors import InputError
+from popskipjump.experiments.reproduce.base import Ask, Experiment, Lab, Setup, Way, WhiteBoxAttack
+from popskipjump.experiments.reproduce.presets import Size
+from popskipjump.experiments.runner import RunData, RunProgress, Source, collect
+from popskipjump.noise import Cropping, Dropout
+from popskipjump.noise.selection import correct_probability
+from popskipjump.storage import RunSpec
+
+CROP = 22  # the paper keeps images that are answered rightly with probability 0.75 under this crop
+AT_LEAST = 0.75
+RUNS, MEASURED = "runs", "measured"  # folders beside the experiments' own
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A source, the images chosen from it, and the size of it all."""
+
+    source: Source
+    setup: Setup
+    image_ids: np.ndarray  # (N,) int64, places in the source, in the order of their choice
+    seed: int
+
+    def spec(self, way: Way) -> RunSpec:
+        """The run of one way on this source."""
+        return self.source.spec(attack=way.attack, noise=way.noise, votes=way.votes, seed=self.seed)
+
+    def lab(self, white_box: Mapping[str, WhiteBoxAttack]) -> Lab:
+        """The images and the model, for what is measured besides the runs."""
+        source = self.source
+        pool = Pool(torch.from_numpy(source.images), torch.from_numpy(source.labels))
+        ids = self.image_ids
+        return Lab(self.setup, source.model, source.images[ids], source.labels[ids], ids, pool, self.seed, white_box)
+
+    def digest(self, experiment: Experiment) -> str:
+        """A name for what an experiment measures besides its runs: equal if nothing that it follows from differs."""
+        asks = experiment.plan(self.setup)
+        facts = {
+            "experiment": experiment.name,
+            "size": asdict(self.setup.size),
+            "count": self.setup.count,
+            "images": self.image_ids.tolist(),
+            "base": self.spec(Way(PopSkipJump())).digest,
+            "runs": [(self.spec(ask.way).digest, ask.images) for ask in asks],
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def setup_of(source: Source, size: Size, count: int | None) -> Setup:
+    """The setup of a source, at some size; `count` images instead of the preset's."""
+    if not isinstance(source.model, TorchModel) or source.model.output != "logits":
+        raise InputError("the paper's experiments look inside the network: pass a torch module that gives logits.")
+    shape = tuple(source.images.shape[1:])
+    if len(shape) != 3:
+        raise InputError(f"the paper's experiments are about pictures (C, H, W), not inputs of shape {shape}.")
+    try:
+        Dropout(0.5).check(source.model, shape)
+        has_dropout = True
+    except InputError:
+        has_dropout = False
+    return Setup(source.dataset, shape, size, has_dropout, count)
+
+
+def study_of(source: Source, setup: Setup, experiments: Iterable[Experiment], seed: int) -> Study:
+    """Choose as many images as the experiments need."""
+    counts = [ask.images for experiment in experiments for ask in experiment.plan(setup)]
+    most = max([*counts, setup.images(setup.size.timed_images)])
+    probability = correct_probability(Cropping(CROP), source.model)
+    try:
+        ids = zoo.select_images(
+            probability, source.images, source.labels, min(most, len(source.images)), at_least=AT_LEAST, seed=seed
+        )
+    except InputError as error:
+        raise InputError(
+            f"{most} images are asked for, but {error} These are the paper's rules (crops of {CROP} pixels); choose fewer with "
+            "--images, or name a larger data set with --data."
+        ) from error
+    if len(ids) < most:
+        raise InputError(
+            f"{most} images are asked for, and the data has {len(source.images)}: pass --images or --data."
+        )
+    return Study(source, setup, ids, seed)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to make, for as many images as any experiment needs."""
+
+    way: Way
+    images: int
+    work: float  # expected queries, weighted by their cost; for the progress bar alone
+
+
+def jobs_of(experiments: Iterable[Experiment], setup: Setup) -> list[Job]:
+    """All runs of some experiments, each once."""
+    most: dict[Way, int] = {}
+    for experiment in experiments:
+        for ask in experiment.plan(setup):
+            most[ask.way] = max(ask.images, most.get(ask.way, 0))
+    return [Job(way, images, images * expected_work(way)) for way, images in most.items()]
+
+
+def expected_work(way: Way) -> float:
+    """About how many queries an image takes, weighted by their cost relative to a noiseless one."""
+    attack = way.attack
+    root_sum = sum(math.sqrt(t) for t in range(1, attack.iterations + 1))
+    kind = (way.noise or "none").partition(":")[0]
+    if isinstance(attack, BoundaryAttack):
+        asked = 1.1 * attack.proposals * attack.iterations
+    elif isinstance(attack, HopSkipJump):
+        asked = 100 * attack.count.factor * root_sum + 25 * attack.iterations
+    else:
+        hard = {"none": 1.0, "flip": 1.5}.get(kind, 10.0)
+        directions = 0.0 if attack.true_gradient else min(100 * root_sum * hard, attack.count.limit * attack.iterations)
+        asked = directions + attack.iterations * min(
+            30 * hard * 5, 10 * attack.search_limit
+        )  # single queries cost more
+    cost = {"dropout": 4.0, "cropping": 1.5, "smoothing": 1.5}.get(kind, 1.0)
+    return asked * way.votes * cost
+
+
+def gather(
+    study: Study,
+    jobs: Iterable[Job],
+    out: Path,
+    on_job: Callable[[Job], None],
+    on_queries: Callable[[int], None],
+    on_progress: Callable[[RunProgress], None],
+) -> None:
+    """Make the runs that are missing, one after another; each is kept as it grows."""
+    for job in jobs:
+        on_job(job)
+        ids = [int(i) for i in study.image_ids[: job.images]]
+        collect(
+            study.spec(job.way), ids, out / RUNS, source=study.source, on_queries=on_queries, on_progress=on_progress
+        )
+
+
+def found_runs(study: Study, experiment: Experiment, out: Path) -> dict[Way, RunData]:
+    """The runs of one experiment, all of which have been made."""
+
+    def read(ask: Ask) -> RunData:
+        ids = [int(i) for i in study.image_ids[: ask.images]]
+        return collect(study.spec(ask.way), ids, out / RUNS, source=study.source)
+
+    return {ask.way: read(ask) for ask in experiment.plan(study.setup)}
