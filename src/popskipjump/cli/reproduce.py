@@ -30,8 +30,8 @@ Model = Annotated[
     str | None,
     typer.Option(
         metavar="NAME|FILE.PY:FACTORY",
-        help="mnist-cnn, cifar-resnet20, cifar-densenet121, or a function without arguments that returns a torch module. "
-        "The file is run: name only files that you trust.",
+        help="mnist-cnn, cifar-resnet20, cifar-densenet121, or a function without arguments that returns a torch "
+        "module. The file is run: name only files that you trust.",
         show_default="the data set's",
     ),
 ]

@@ -22,7 +22,7 @@ from popskipjump.experiments.reproduce.base import (
     undecided_if_capped,
 )
 from popskipjump.experiments.reproduce.drawing import COLOURS, INK, canvas, finish
-from popskipjump.experiments.reproduce.numbers import show
+from popskipjump.experiments.reproduce.numbers import show, show_named
 from popskipjump.experiments.runner import RunData
 from popskipjump.metrics import adversarial_accuracy
 from popskipjump.noise import noise_of
@@ -137,7 +137,7 @@ class AdversarialAccuracy(Experiment):
         same = gaps.pop("none")
         above = [noise for noise, gap in gaps.items() if not gap > SAME]
         sentence = (
-            f"HSJ's mean accuracy over all sizes exceeds PSJ's by {', '.join(f'{show(v, 2)} ({n})' for n, v in gaps.items())} "
+            f"HSJ's mean accuracy over all sizes exceeds PSJ's by {show_named(gaps, 2)} "
             f"(well below: more than {SAME}), and by {show(same, 2)} without noise (coincide: within {SAME})."
         )
         sentence += f" Not well below: {', '.join(above)}." if above else ""

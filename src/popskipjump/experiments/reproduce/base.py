@@ -20,7 +20,7 @@ AttackConfig = PopSkipJump | HopSkipJump | BoundaryAttack
 Cell = str | float | int | None
 Measured = Mapping[str, np.ndarray]
 WhiteBoxAttack = Callable[[nn.Module, Tensor, Tensor, Tensor, int], Tensor]
-"""From a module, images `(B, *S)`, labels `(B,)`, adversarial starts `(B, *S)` and a number of steps to points `(B, *S)`."""
+"""From a module, images `(B, *S)`, labels `(B,)`, adversarial starts `(B, *S)` and a number of steps to points."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Setup:
 
     @property
     def dimension(self) -> int:
-        """d."""
+        """D."""
         return int(np.prod(self.shape))
 
     def images(self, preset: int) -> int:

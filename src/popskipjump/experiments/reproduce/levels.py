@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -26,7 +28,16 @@ from popskipjump.experiments.reproduce.drawing import (
     finish,
     plain_log_axis,
 )
-from popskipjump.experiments.reproduce.numbers import Curve, border, by_iteration, by_queries, queries, ratio, show
+from popskipjump.experiments.reproduce.numbers import (
+    Curve,
+    border,
+    by_iteration,
+    by_queries,
+    queries,
+    ratio,
+    show,
+    show_named,
+)
 from popskipjump.experiments.reproduce.tables import FEW_MORE, KEPT
 
 REFERENCE = "dropout"  # the paper's noise model for the figure in its main text
@@ -94,7 +105,7 @@ class NoiseLevels(Experiment):
         for name, levels in self.models(setup).items():
             distances = [ratio(border(evidence[setup.psj(n)]).median, far) for n in levels]
             calls = [ratio(queries(evidence[setup.psj(n)]).median, asked) for n in levels]
-            rising = all(a <= b * 1.05 for a, b in zip(calls, calls[1:], strict=False))
+            rising = all(a <= b * 1.05 for a, b in pairwise(calls))
             good = good and max(distances) <= KEPT and rising
             parts.append(
                 f"{name} ({', '.join(levels)}): {', '.join(map(show, distances))} times HSJ's noiseless distance with "
@@ -209,8 +220,8 @@ class NoiseModel(Experiment):
         far = [noise for noise, value in kept.items() if not value <= KEPT]
         whole = [noise for noise, value in lost.items() if not value > KEPT]
         sentence = (
-            f"PSJ ends at {', '.join(f'{show(v)} ({n})' for n, v in kept.items())} times its noiseless distance (kept: up "
-            f"to {KEPT}); HSJ at {', '.join(f'{show(v)} ({n})' for n, v in lost.items())} times its own."
+            f"PSJ ends at {show_named(kept)} times its noiseless distance (kept: up to {KEPT}); HSJ at "
+            f"{show_named(lost)} times its own."
         )
         sentence += f" PSJ beyond that: {', '.join(far)}." if far else ""
         sentence += f" HSJ not broken by {', '.join(whole)}." if whole else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -75,6 +75,11 @@ def show(value: float | None, digits: int = 3) -> str:
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.{digits}g}"
+
+
+def show_named(values: Mapping[str, float], digits: int = 3) -> str:
+    """Numbers for people, each with its name."""
+    return ", ".join(f"{show(value, digits)} ({name})" for name, value in values.items())
 
 
 def show_summary(s: Summary) -> str:

@@ -98,8 +98,8 @@ class Radius(Experiment):
         worse = [f"{value:g}" for value, share in zip(values, shares, strict=True) if not share <= KEPT]
         own = shares[values.index(psj_radius(evidence.setup))]
         sentence = (
-            f"From β = {values[0]:g} to 1 the median is {', '.join(map(show, shares))} times that of the smallest; with "
-            f"PSJ's radius {show(own)} (independent: up to {KEPT})."
+            f"From β = {values[0]:g} to 1 the median is {', '.join(map(show, shares))} times that of the smallest; "
+            f"with PSJ's radius {show(own)} (independent: up to {KEPT})."
         )
         sentence += f" Worse at β = {', '.join(worse)}." if worse else ""
         return Finding(not worse, sentence)

@@ -141,7 +141,7 @@ class Sigmoids(Experiment):
         gaps = np.array([[fit.gap for fit in stage] for stage in self.fits(evidence)])
         share = float((gaps <= GOOD).mean())
         sentence = (
-            f"A sigmoid fits {int((gaps <= GOOD).sum())} of {gaps.size} search lines with a root mean square gap of at most "
-            f"{GOOD} (almost all: {ALMOST_ALL:.0%}); the median gap is {show(float(np.median(gaps)), 2)}."
+            f"A sigmoid fits {int((gaps <= GOOD).sum())} of {gaps.size} search lines with a root mean square gap of at "
+            f"most {GOOD} (almost all: {ALMOST_ALL:.0%}); the median gap is {show(float(np.median(gaps)), 2)}."
         )
         return Finding(share >= ALMOST_ALL, sentence)

@@ -86,8 +86,8 @@ def study_of(source: Source, setup: Setup, experiments: Iterable[Experiment], se
         )
     except InputError as error:
         raise InputError(
-            f"{most} images are asked for, but {error} These are the paper's rules (crops of {CROP} pixels); choose fewer with "
-            "--images, or name a larger data set with --data."
+            f"{most} images are asked for, but {error} These are the paper's rules (crops of {CROP} pixels); choose "
+            "fewer with --images, or name a larger data set with --data."
         ) from error
     if len(ids) < most:
         raise InputError(

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from popskipjump.experiments.reproduce import paper
 from popskipjump.experiments.reproduce.base import Ask, Cell, Evidence, Experiment, Finding, Setup, Table, Way
 from popskipjump.experiments.reproduce.drawing import COLOURS, canvas, distance_axis, finish, plain_log_axis
-from popskipjump.experiments.reproduce.numbers import border, queries, ratio, show, spread
+from popskipjump.experiments.reproduce.numbers import border, queries, ratio, show, show_named, spread
 from popskipjump.metrics import paper_unit
 
 FLIPS = (0, 5, 10)  # percent of the answers
@@ -136,7 +136,10 @@ class Table2(FlipTable):
 
     name = "table-2"
     title = "Table 2: border distance of five attacks under flips"
-    claim = "All attacks perform similarly without noise, but small noise breaks HSJ and BA, with or without 3 votes, not PSJ."
+    claim = (
+        "All attacks perform similarly without noise, but small noise breaks HSJ and BA, with or without 3 votes, "
+        "and not PSJ."
+    )
 
     def table(self, evidence: Evidence) -> Table:
         """A row for each noise level and attack: medians with percentiles, ours and the paper's."""
@@ -159,7 +162,7 @@ class Table2(FlipTable):
         grown = {name: growth(evidence, name, FLIPS[-1]) for name in ATTACKS}
         whole = [name for name in ATTACKS[1:] if not grown[name] > KEPT]
         sentence = (
-            f"Without noise the medians lie within a factor of {show(alike)} ({', '.join(f'{n} {show(v)}' for n, v in start.items())}; "
+            f"Without noise the medians lie within a factor of {show(alike)} ({show_named(start)}; "
             f"up to {SIMILAR} counts as similar). At 10% flips they grow by "
             f"{', '.join(f'{n} {show(v)}' for n, v in grown.items())}."
         )
@@ -174,8 +177,8 @@ class Table3(FlipTable):
     name = "table-3"
     title = "Table 3: queries of five attacks under flips"
     claim = (
-        "Without noise PSJ needs only a few more queries than HSJ and far fewer than BA; with noise only slightly more, "
-        "and far fewer than attacks with 3 votes."
+        "Without noise PSJ needs only a few more queries than HSJ and far fewer than BA; with noise only slightly "
+        "more, and far fewer than attacks with 3 votes."
     )
 
     def table(self, evidence: Evidence) -> Table:
@@ -196,8 +199,8 @@ class Table3(FlipTable):
         noisy = ratio(calls["PSJ", 10], calls["PSJ", 0])
         votes = ratio(calls["PSJ", 10], calls["HSJ-repeat3", 10])
         sentence = (
-            f"Without noise PSJ asks {show(more)} times what HSJ asks (a few more: up to {FEW_MORE}) and {show(boundary)} "
-            f"times what BA asks; at 10% flips {show(noisy)} times its own noiseless number (slightly more: up to "
-            f"{SLIGHTLY}) and {show(votes)} times what HSJ-repeat3 asks."
+            f"Without noise PSJ asks {show(more)} times what HSJ asks (a few more: up to {FEW_MORE}) and "
+            f"{show(boundary)} times what BA asks; at 10% flips {show(noisy)} times its own noiseless number (slightly "
+            f"more: up to {SLIGHTLY}) and {show(votes)} times what HSJ-repeat3 asks."
         )
         return Finding(more <= FEW_MORE and boundary < 1 and noisy <= SLIGHTLY and votes < 1, sentence)

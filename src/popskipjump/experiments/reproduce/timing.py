@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from popskipjump import PopSkipJump, evaluate
-from popskipjump.attacks import Progress
+from popskipjump.attacks import Problem, Progress
+from popskipjump.attacks.border import Border, Direction, Locate
 from popskipjump.experiments.reproduce.base import (
     AttackConfig,
     Cell,
@@ -34,7 +37,7 @@ from popskipjump.experiments.reproduce.drawing import (
     plain_log_axis,
 )
 from popskipjump.experiments.reproduce.levels import label_pair
-from popskipjump.experiments.reproduce.numbers import curve, ratio, show
+from popskipjump.experiments.reproduce.numbers import curve, ratio, show, show_named
 from popskipjump.experiments.reproduce.tables import KEPT
 from popskipjump.experiments.runner import RunData
 from popskipjump.types import Status
@@ -52,24 +55,42 @@ class Stopwatch:
     began: float = field(default_factory=time.perf_counter)
     marks: list[float] = field(default_factory=list)
 
+    @contextmanager
+    def timing(self, part: str) -> Iterator[None]:
+        """Add what happens inside to a part."""
+        began = time.perf_counter()
+        yield
+        self.seconds[part] += time.perf_counter() - began
+
     def mark(self, progress: Progress) -> None:
         """After an iteration; see `evaluate(on_progress=)`."""
         self.marks.append(time.perf_counter() - self.began)
 
 
 @dataclass(frozen=True, eq=False)
-class _TimedPart:
-    """A part of a walk, timed."""
+class _TimedSearch:
+    """A search, timed."""
 
-    part: Any
-    name: str
+    search: Locate
     watch: Stopwatch
 
-    def __call__(self, *arguments: Any) -> Any:
-        began = time.perf_counter()
-        result = self.part(*arguments)
-        self.watch.seconds[self.name] += time.perf_counter() - began
-        return result
+    def __call__(
+        self, problem: Problem, rows: Tensor, outer: Tensor, iteration: int, previous: Border | None
+    ) -> Border:
+        with self.watch.timing("search"):
+            return self.search(problem, rows, outer, iteration, previous)
+
+
+@dataclass(frozen=True, eq=False)
+class _TimedDirection:
+    """A gradient estimate, timed."""
+
+    direction: Direction
+    watch: Stopwatch
+
+    def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
+        with self.watch.timing("direction"):
+            return self.direction(problem, border, iteration)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +110,8 @@ class Timed:
         walk = self.config.build(dimension)
         return replace(
             walk,
-            locate=_TimedPart(walk.locate, "search", self.watch),
-            direction=_TimedPart(walk.direction, "direction", self.watch),
+            locate=_TimedSearch(walk.locate, self.watch),
+            direction=_TimedDirection(walk.direction, self.watch),
         )
 
 
@@ -174,9 +195,8 @@ class QueriesAndTime(Experiment):
         asked = {n: ratio(p["direction"][0], p["search"][0]) for n, p in parts.items()}
         taken = {n: ratio(p["direction"][1], p["search"][1]) for n, p in parts.items()}
         sentence = (
-            f"Gradient estimation takes {', '.join(f'{show(v)} ({n})' for n, v in asked.items())} times the queries of the "
-            f"search (the paper: at least {MANY:g}) and {', '.join(f'{show(v)} ({n})' for n, v in taken.items())} times its "
-            "seconds."
+            f"Gradient estimation takes {show_named(asked)} times the queries of the search (the paper: at "
+            f"least {MANY:g}) and {show_named(taken)} times its seconds."
         )
         good = all(v >= MANY for v in asked.values()) and all(v < 1 for v in taken.values())
         finding = Finding(good, sentence)
@@ -188,7 +208,7 @@ class QueriesAndTime(Experiment):
 def timed_on(setup: Setup) -> str:
     """What a time means here."""
     count = setup.images(setup.size.timed_images)
-    return f"Times are of {count} images attacked together, divided by {count}, on this machine; queries do not depend on it."
+    return f"Times: {count} images attacked together, divided by {count}, on this machine; queries do not depend on it."
 
 
 def median_part(evidence: Evidence, name: str, part: str) -> tuple[float, float]:

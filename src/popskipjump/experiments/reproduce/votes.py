@@ -121,7 +121,7 @@ class VotesRatio(Experiment):
         plain_log_axis(axes)
         plain_log_axis(axes, "y")
         axes.set_xticks(temperatures, [f"{t:g}" for t in temperatures])
-        title = f"Median of {evidence.images()}; an arrow: at least so much, {evidence.setup.size.votes[-1]} votes did not suffice"
+        title = f"Median of {evidence.images()}; arrow: more, {evidence.setup.size.votes[-1]} votes did not suffice"
         finish(axes, "temperature T", "N(HSJ-r) / N(PSJ) at equal distance", title)
         return figure
 
@@ -136,8 +136,8 @@ class VotesRatio(Experiment):
             bounds += [m.ratio for m in found if m.votes is None]
         levels = ", ".join(f"{t:g}" for t in evidence.setup.size.votes_temperatures)
         sentence = (
-            f'N(HSJ-r) / N(PSJ) at T = {levels}: {"; ".join(parts)} (many times: at least {MUCH:g}; "more than": HSJ-r did '
-            f"not come as close with {evidence.setup.size.votes[-1]} votes)."
+            f'N(HSJ-r) / N(PSJ) at T = {levels}: {"; ".join(parts)} (many times: at least {MUCH:g}; "more than": HSJ-r '
+            f"did not come as close with {evidence.setup.size.votes[-1]} votes)."
         )
         if any(r < MUCH for r in matched):
             return Finding(False, sentence)

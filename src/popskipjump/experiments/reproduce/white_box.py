@@ -9,7 +9,6 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from popskipjump import PopSkipJump
 from popskipjump.experiments.reproduce.base import (
     Ask,
     Cell,
@@ -23,7 +22,7 @@ from popskipjump.experiments.reproduce.base import (
     undecided_if_capped,
 )
 from popskipjump.experiments.reproduce.drawing import COLOURS, Line, canvas, draw_lines, finish, plain_log_axis
-from popskipjump.experiments.reproduce.numbers import Curve, border, curve, ratio, show
+from popskipjump.experiments.reproduce.numbers import Curve, border, curve, ratio, show_named
 from popskipjump.experiments.runner import RunData
 from popskipjump.metrics import border_distance, summarise
 
@@ -46,9 +45,6 @@ class Tempered(nn.Module):
 
 def true_gradient(setup: Setup, noise: str) -> Way:
     """PSJ-TrueGrad."""
-    usual = setup.psj(noise)
-    if not isinstance(usual.attack, PopSkipJump):
-        raise TypeError("PSJ is configured by PopSkipJump.")
     return setup.psj(noise, true_gradient=True)
 
 
@@ -77,7 +73,7 @@ class WhiteBox(Experiment):
         starts = nearest_of_another_class(lab, images, labels)
         found = {}
         for name, attack in lab.white_box.items():
-            rows = []
+            rows: list[np.ndarray] = []
             for temperature in setup.size.levels.temperatures:
                 if rows and name != BY_TEMPERATURE:
                     rows.append(rows[0])
@@ -135,8 +131,9 @@ class WhiteBox(Experiment):
         temperatures = evidence.setup.size.levels.temperatures
         psj = [border(evidence[evidence.setup.psj(n)]).median for n in evidence.setup.levels()["logit sampling"]]
         shares = [ratio(value, self.best(evidence, number)) for number, value in enumerate(psj)]
+        named = {f"T = {t:g}": share for t, share in zip(temperatures, shares, strict=True)}
         sentence = (
-            f"PSJ's median is {', '.join(f'{show(r)} (T = {t:g})' for r, t in zip(shares, temperatures, strict=True))} times "
+            f"PSJ's median is {show_named(named)} times "
             f"that of the better of {' and '.join(evidence.measured)} (on par: up to {ON_PAR})."
         )
         return undecided_if_capped(evidence.setup, Finding(all(r <= ON_PAR for r in shares), sentence))
@@ -147,10 +144,7 @@ def nearest_of_another_class(lab: Lab, images: Tensor, labels: Tensor) -> Tensor
     if lab.pool is None:
         raise TypeError("white-box attacks start from a pool of images.")
     pool = lab.pool.images.to(torch.float32)
-    found = torch.cat([lab.model.labels(part) for part in pool.split(512)])
+    found = torch.cat([lab.model.labels(part) for part in torch.split(pool, 512)])
     distance = torch.cdist(images.flatten(1), pool.flatten(1))
     distance[labels.unsqueeze(1) == found.unsqueeze(0)] = torch.inf
     return pool[distance.argmin(dim=1)]
-
-
-__all__ = ["Tempered", "WhiteBox", "nearest_of_another_class", "true_gradient"]
