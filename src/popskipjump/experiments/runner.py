@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
+from popskipjump import Pool, Report, Status, __version__, evaluate
+from popskipjump.attacks import Progress
+from popskipjump.errors import InputError, OracleError
 from popskipjump.experiments.source import Place, Source, source_of
-from popskipjump.storage import RunSpec
-from popskipjump.types import Status
+from popskipjump.oracles import Oracle
+from popskipjump.oracles.base import is_whole
+from popskipjump.storage import RESULTS, ImageResult, Journalled, RunFolder, RunSpec
 
 __all__ = ["DEFAULT_ROOT", "Place", "RunData", "RunProgress", "Source", "collect", "load", "source_of"]
 
 DEFAULT_ROOT = Path("psj-runs")  # the folder of run folders, unless another is named
+GROUP = 50  # images attacked together: enough for large batches, few enough to finish now and then
+_TRACE_BYTES = 256 << 20  # what the points of one group's trace may take
+_TRACE = ("distance", "queries", "centre", "slope", "low", "high", "gap")
+_SIGMOID = ("centre", "slope", "low", "high", "gap")
 
 
 class RunProgress(NamedTuple):
@@ -88,9 +98,221 @@ def collect(
         OracleError: the classifier failed on every image of a group; what was answered is kept.
         KeyboardInterrupt: Ctrl-C; what was answered is kept, and the next call goes on from there.
     """
-    raise NotImplementedError
+    source = source_of() if source is None else source
+    source.check(spec)
+    wanted = _checked(images, len(source.images))
+    if (found := _found(Path(root) / spec.digest, wanted)) is not None:
+        return found
+    with RunFolder.working(Path(root), spec) as folder:
+        folder.begin(wanted, source.place._asdict(), versions())
+        finished = set(folder.finished())
+        missing = [image for image in wanted if image not in finished]
+        size = _group_size(spec, source.images[0].size)
+        for first in range(0, len(missing), size):
+            group = missing[first : first + size]
+            tell = _Teller(on_progress, len(wanted), len(missing), first, len(group))
+            _attack(folder, group, source, on_queries, tell.iteration)
+            tell.finished()
+        return _data(folder, wanted)
 
 
 def load(folder: Path) -> RunData:
     """All finished images of a run, by id, without asking anything and without the model."""
-    raise NotImplementedError
+    with RunFolder.reading(Path(folder)) as run:
+        finished = run.finished()
+        if not finished:
+            raise InputError(f"no image of the run in {folder} is finished yet: go on with `psj resume {folder}`.")
+        return _data(run, finished)
+
+
+def _found(path: Path, images: list[int]) -> RunData | None:
+    """The images, if all are finished; nothing is locked, so another process may be at work on others."""
+    if not (path / RESULTS).is_file():
+        return None
+    with RunFolder.reading(path) as folder:
+        return _data(folder, images) if set(images) <= set(folder.finished()) else None
+
+
+def versions() -> dict[str, str]:
+    """Of what the results may depend on."""
+    return {
+        "popskipjump": __version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+    }
+
+
+def _checked(images: Sequence[int], count: int) -> list[int]:
+    """Ids as plain numbers, each once and all of them in the source."""
+    bad = next((image for image in images if not is_whole(image) or not 0 <= image < count), None)
+    if bad is not None:
+        raise InputError(f"image {bad!r} is not one of the {count} images, counted from 0.")
+    wanted = [int(image) for image in images]
+    if not wanted or len(set(wanted)) < len(wanted):
+        raise InputError("images must be some places in the data, each named once.")
+    return wanted
+
+
+def _group_size(spec: RunSpec, values: int) -> int:
+    """How many images to attack at once; results do not depend on it."""
+    return max(1, min(GROUP, _TRACE_BYTES // (4 * values * (spec.iterations + 1))))
+
+
+class _Teller:
+    """From the iterations of one group to the progress of them all."""
+
+    def __init__(
+        self, on_progress: Callable[[RunProgress], None] | None, images: int, missing: int, before: int, size: int
+    ) -> None:
+        self._on_progress, self._images, self._missing = on_progress, images, missing
+        self._before, self._size = before, size  # missing images that are done, and those of this group
+
+    def iteration(self, now: Progress) -> None:
+        """After an iteration; iteration t asks about sqrt(t) queries, so t of them are about t^1.5 of the work."""
+        self._tell(self._before, self._size * (now.iteration / max(now.iterations, 1)) ** 1.5)
+
+    def finished(self) -> None:
+        """After the group."""
+        self._tell(self._before + self._size, 0.0)
+
+    def _tell(self, done: int, more: float) -> None:
+        if self._on_progress is not None:
+            found = self._images - self._missing
+            self._on_progress(RunProgress(found + done, self._images, (done + more) / self._missing))
+
+
+def _attack(
+    folder: RunFolder,
+    group: list[int],
+    source: Source,
+    on_queries: Callable[[int], None] | None,
+    on_iteration: Callable[[Progress], None],
+) -> None:
+    """Attack a group of images, from where the journal ends, and keep the results."""
+    spec, chosen = folder.spec, np.array(group)
+    labels = source.labels[chosen]
+    journalled: list[Journalled] = []
+
+    def wrap(oracle: Oracle) -> Oracle:
+        journalled.append(folder.journalled(oracle, group, on_queries))
+        return journalled[0]
+
+    attack: Any = spec.attack.config(spec.iterations)
+    try:
+        report = evaluate(
+            source.model,
+            source.images[chosen],
+            labels,
+            attack,
+            spec.noise,
+            spec.norm,
+            None if spec.targets is None else (labels + 1) % source.classes,
+            Pool(torch.from_numpy(source.images), torch.from_numpy(source.labels)) if spec.starts == "pool" else None,
+            spec.votes,
+            None,
+            spec.budget,
+            seed=spec.seed,
+            verdict=spec.verdict,
+            image_ids=chosen,
+            keep_interrupted=False,
+            wrap_oracle=wrap,
+            on_progress=on_iteration,
+        )
+    except OracleError:
+        folder.forget_last_failures()
+        raise
+    folder.finish(_results(report, group, journalled[0].seconds))
+
+
+def _results(report: Report, group: list[int], seconds: float) -> list[ImageResult]:
+    """What is kept of a report, image by image."""
+    border, border_trace = _borders(report)
+    share = report.queries / max(int(report.queries.sum()), 1)
+    results = []
+    for row, image in enumerate(group):
+        verdict = (np.nan, 0.0, 1.0, 0)
+        if report.verdict is not None:
+            probability, low, high, asked = (value[row].item() for value in report.verdict)
+            verdict = (probability, low, high, int(asked))
+        arrays = {f"trace_{name}": getattr(report.trace, name)[:, row].numpy() for name in _TRACE}
+        if report.probes is not None:
+            arrays |= {"probe_asked": report.probes.asked[row], "probe_adversarial": report.probes.adversarial[row]}
+        arrays |= {"original": report.images[row], "point": report.points[row], "trace_border": border_trace[:, row]}
+        results.append(
+            ImageResult(
+                image=image,
+                label=int(report.labels[row]),
+                target=None if report.targets is None else int(report.targets[row]),
+                status=report.status[row].name,
+                message=report.messages.get(row),
+                distance=float(report.distances[row]),
+                border_distance=float(border[row]),
+                queries=int(report.queries[row]),
+                phases={phase: int(count[row]) for phase, count in report.queries_by_phase.items() if count[row]},
+                seconds=float(seconds * share[row]),
+                verdict=verdict,
+                arrays=arrays,
+            )
+        )
+    return results
+
+
+def _borders(report: Report) -> tuple[np.ndarray, np.ndarray]:
+    """Border distances `(B,)`, and after every iteration `(T + 1, B)`; nan without a white box."""
+    if report.border_distances is None:
+        return np.full(len(report.status), np.nan), np.full(tuple(report.trace.distance.shape), np.nan)
+    trace = report.border_trace()
+    for row, status in enumerate(report.status):  # as in `Report.border_distances`
+        if status is Status.MISCLASSIFIED:
+            trace[:, row] = 0.0
+        elif not status.has_point:
+            trace[:, row] = np.inf
+    return report.border_distances, trace
+
+
+def _data(folder: RunFolder, images: list[int]) -> RunData:
+    """The results of some finished images as arrays."""
+    results = folder.results(images)
+    phases = sorted({phase for result in results for phase in result.phases})
+
+    def stacked(name: str) -> np.ndarray:
+        return np.stack([result.arrays[name] for result in results])
+
+    def numbers(values: list[float]) -> np.ndarray:
+        return np.array(values, dtype=np.float64)
+
+    def whole(values: list[int]) -> np.ndarray:
+        return np.array(values, dtype=np.int64)
+
+    probed = all("probe_asked" in result.arrays for result in results)
+    asked = stacked("probe_asked") if probed else np.zeros((len(results), 0), dtype=np.int64)
+    targets = [result.target for result in results if result.target is not None]
+    verdict = [numbers([result.verdict[part] for result in results]) for part in range(3)]
+    return RunData(
+        spec=folder.spec,
+        folder=folder.path,
+        image_ids=whole(images),
+        labels=whole([result.label for result in results]),
+        targets=whole(targets) if targets else None,
+        status=[Status[result.status] for result in results],
+        originals=stacked("original"),
+        points=stacked("point"),
+        distances=numbers([result.distance for result in results]),
+        border_distances=numbers([result.border_distance for result in results]),
+        queries=whole([result.queries for result in results]),
+        queries_by_phase={phase: whole([result.phases.get(phase, 0) for result in results]) for phase in phases},
+        seconds=numbers([result.seconds for result in results]),
+        verdict_probability=verdict[0],
+        verdict_low=verdict[1],
+        verdict_high=verdict[2],
+        verdict_queries=whole([result.verdict[3] for result in results]),
+        messages={result.image: result.message for result in results if result.message is not None},
+        trace_distance=stacked("trace_distance").T,
+        trace_border=stacked("trace_border").T,
+        trace_queries=stacked("trace_queries").T,
+        trace_sigmoid={name: stacked(f"trace_{name}").T for name in _SIGMOID},
+        probe_position=(np.arange(asked.shape[1]) + 0.5) / max(asked.shape[1], 1),
+        probe_asked=asked,
+        probe_adversarial=stacked("probe_adversarial") if probed else asked,
+    )

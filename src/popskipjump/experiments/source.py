@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,19 @@ EMBEDDED = "embedded"
 DATASETS = ("mnist", "cifar10", "file")
 MODELS = {"mnist": "mnist-cnn", "cifar10": "cifar-resnet20", "file": None}  # of each data set, unless another is named
 DIGEST_LENGTH = 32
+CIFAR_MEAN = (0.4914, 0.4822, 0.4465)
+CIFAR_STD = (0.2471, 0.2435, 0.2616)
+NARROW_STD = (0.2023, 0.1994, 0.2010)  # what the "kuangliu" networks were trained with
+
+NETWORKS: dict[str, Callable[[], nn.Module]] = {  # published DenseNets differ in what no shape shows: see the zoo
+    "mnist-cnn": zoo.MnistCnn,
+    "cifar-resnet20": zoo.ResNet20Cifar,
+    "cifar-densenet121": partial(zoo.DenseNet121Cifar, layout="kuangliu", mean=CIFAR_MEAN, std=NARROW_STD),
+    "cifar-densenet121-torchvision": partial(
+        zoo.DenseNet121Cifar, layout="torchvision", mean=CIFAR_MEAN, std=CIFAR_STD
+    ),
+    "cifar-densenet121-huyvnphan": partial(zoo.DenseNet121Cifar, layout="huyvnphan", mean=CIFAR_MEAN, std=CIFAR_STD),
+}
 
 
 class Place(NamedTuple):
@@ -62,8 +76,8 @@ class Source:
         ):
             if here != there:
                 raise InputError(
-                    f"the {what} of this run are {there!r}, those given {here!r}: a run goes on with the files that it "
-                    "was begun with. Name those, or begin another run."
+                    f"the spec says {what} {there!r}, and {here!r} was given: a run goes on with the files that it was "
+                    "begun with. Name those, or begin another run with `source.spec(...)`."
                 )
 
 
@@ -79,7 +93,7 @@ def source_of(
         dataset: "mnist" (embedded, or the idx files in `data_dir`), "cifar10" (the published files in `data_dir`, or an
             npz file), or "file" (an npz file).
         data_dir: folder, or npz file with arrays `images` and `labels`.
-        model: "mnist-cnn", "cifar-resnet20", "cifar-densenet121" or "file.py:factory"; None for the first that fits.
+        model: a name of `NETWORKS` or "file.py:factory"; None for the data set's own (`MODELS`).
         weights: safetensors file; "mnist-cnn" has its own.
 
     Raises:
@@ -139,7 +153,7 @@ def _read_model(name: str, weights: Path | None) -> tuple[Any, str]:
     module = getattr(made, "module", made)  # a TorchModel holds its module
     if isinstance(module, nn.Module):
         if weights is not None:
-            zoo.load_weights(module, weights, zoo.densenet121_key if name == "cifar-densenet121" else None)
+            zoo.load_weights(module, weights, zoo.densenet121_key if "densenet121" in name else None)
         parts += [value.detach().cpu().numpy() for _, value in sorted(module.state_dict().items())]
     elif weights is not None:
         raise InputError(f"weights fill torch modules, and {name} returned {type(made).__name__}.")
@@ -148,17 +162,12 @@ def _read_model(name: str, weights: Path | None) -> tuple[Any, str]:
 
 def _network(name: str, weights: Path | None) -> nn.Module:
     """A network of the zoo, still without its weights."""
-    makers: dict[str, Callable[[], nn.Module]] = {
-        "mnist-cnn": zoo.mnist_model,
-        "cifar-resnet20": zoo.ResNet20Cifar,
-        "cifar-densenet121": zoo.DenseNet121Cifar,
-    }
-    if name not in makers:
-        raise UnknownNameError("model", name, [*makers, "file.py:factory"])
+    if name not in NETWORKS:
+        raise UnknownNameError("model", name, [*NETWORKS, "file.py:factory"])
     if weights is None:
         raise InputError(f"{name} has no weights in the package: pass a safetensors file.")
     with torch.random.fork_rng(devices=[]):  # the initial weights, lost at once, must not advance the user's stream
-        return makers[name]()
+        return NETWORKS[name]()
 
 
 def _classes(network: Any, images: np.ndarray, labels: np.ndarray) -> int:
