@@ -137,9 +137,9 @@ def _possible(experiments: list[Experiment], *, alone: bool) -> tuple[list[Exper
 
 def _run(study: Study, experiments: list[Experiment], folder: Path) -> None:
     """Make the missing runs under one progress bar."""
-    from popskipjump.experiments.reproduce.study import gather, jobs_of
+    from popskipjump.experiments.reproduce.study import gather, jobs_of, still_to_do
 
-    jobs = jobs_of(experiments, study.setup)
+    jobs = still_to_do(study, jobs_of(experiments, study.setup), folder)
     with Bar(notes(), sum(job.work for job in jobs) or 1.0) as bar:
 
         def begin(job: Job) -> None:
@@ -152,9 +152,12 @@ def _run(study: Study, experiments: list[Experiment], folder: Path) -> None:
 
 
 def _command() -> str:
-    """What the user typed, so that it can be typed again."""
-    words = [Path(sys.argv[0]).name if "psj" in Path(sys.argv[0]).name else "psj", *sys.argv[1:]]
-    return shlex.join(words)
+    """What the user typed, so that it can be typed again; where it was written to does not matter."""
+    words = sys.argv[1:]
+    if "--out" in words:
+        place = words.index("--out")
+        words = words[:place] + words[place + 2 :]
+    return shlex.join(["psj", *words])
 
 
 def _list(experiments: list[Experiment]) -> None:

@@ -64,9 +64,9 @@ class SampleFactor(Experiment):
         ends = [border(evidence[way_of(evidence.setup, factor)]).median for factor in FACTORS]
         equal = self._at_equal_queries(evidence)
         sentence = (
-            f"After {evidence.setup.size.iterations} iterations r = 5 ends at {show(ends[-1])}, r = 1 at {show(ends[0])}. "
-            f"At the queries of r = 1 the medians are {', '.join(map(show, equal))} for r = 1 to 5, a factor of "
-            f"{show(spread(equal))} (alike: up to {SAME})."
+            f"After {evidence.setup.size.iterations} iterations r = 5 ends at {show(ends[-1])}, r = 1 at "
+            f"{show(ends[0])}. At the queries of r = 1 the medians are {', '.join(map(show, equal))} for r = 1 to 5, "
+            f"a factor of {show(spread(equal))} (alike: up to {SAME})."
         )
         return Finding(ends[-1] < ends[0] and spread(equal) <= SAME, sentence)
 

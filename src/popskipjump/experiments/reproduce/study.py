@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from popskipjump.experiments.reproduce.presets import Size
 from popskipjump.experiments.runner import RunData, RunProgress, Source, collect
 from popskipjump.noise import Cropping, Dropout
 from popskipjump.noise.selection import correct_probability
-from popskipjump.storage import RunSpec
+from popskipjump.storage import RESULTS, RunFolder, RunSpec
 
 CROP = 22  # the paper keeps images that are answered rightly with probability 0.75 under this crop
 AT_LEAST = 0.75
@@ -112,6 +112,25 @@ def jobs_of(experiments: Iterable[Experiment], setup: Setup) -> list[Job]:
         for ask in experiment.plan(setup):
             most[ask.way] = max(ask.images, most.get(ask.way, 0))
     return [Job(way, images, images * expected_work(way)) for way, images in most.items()]
+
+
+def still_to_do(study: Study, jobs: Iterable[Job], out: Path) -> list[Job]:
+    """The runs of which something is missing, with the work that is left of each."""
+    left = []
+    for job in jobs:
+        finished = finished_images(out / RUNS / study.spec(job.way).digest)
+        missing = sum(int(i) not in finished for i in study.image_ids[: job.images])
+        if missing:
+            left.append(replace(job, work=job.work * missing / job.images))
+    return left
+
+
+def finished_images(folder: Path) -> set[int]:
+    """The images that a run has finished; none if it has not begun."""
+    if not (folder / RESULTS).is_file():
+        return set()
+    with RunFolder.reading(folder) as run:
+        return set(run.finished())
 
 
 def expected_work(way: Way) -> float:
