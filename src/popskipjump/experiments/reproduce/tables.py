@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from matplotlib.figure import Figure
 
 from popskipjump.experiments.reproduce import paper
 from popskipjump.experiments.reproduce.base import Ask, Cell, Evidence, Experiment, Finding, Setup, Table, Way
-from popskipjump.experiments.reproduce.drawing import COLOURS, canvas, distance_axis, finish, plain_log_axis
-from popskipjump.experiments.reproduce.numbers import border, queries, ratio, show, show_named, spread
-from popskipjump.metrics import paper_unit
+from popskipjump.experiments.reproduce.drawing import COLOURS, canvas, ceiling_of, distance_axis, finish, plain_log_axis
+from popskipjump.experiments.reproduce.numbers import Curve, border, queries, ratio, show, show_named, spread
+from popskipjump.experiments.runner import RunData
+from popskipjump.metrics import Summary, paper_unit
 
 FLIPS = (0, 5, 10)  # percent of the answers
 ATTACKS = ("PSJ", "HSJ", "HSJ-repeat3", "BA", "BA-repeat3")
@@ -40,23 +43,20 @@ class FlipTable(Experiment):
     def draw(self, evidence: Evidence) -> Figure:
         """Distance and queries of every attack against the share of flipped answers."""
         figure, (left, right) = canvas(2)
-        for number, attack in enumerate(ATTACKS):
-            runs = [evidence[way_of(evidence.setup, attack, flips)] for flips in FLIPS]
-            shift = 0.25 * (number - 2)  # side by side, so that no mark hides another
-            places = np.array(FLIPS) + shift
-            for axes, summaries in ((left, [border(r) for r in runs]), (right, [queries(r) for r in runs])):
-                middle = np.array([s.median for s in summaries])
-                below = np.nan_to_num(middle - np.array([s.low for s in summaries]), nan=0.0, posinf=0.0)
-                above = np.nan_to_num(np.array([s.high for s in summaries]) - middle, nan=0.0, posinf=0.0)
+        for axes, summary in ((left, border), (right, queries)):
+            curves = {name: self._by_flips(evidence, name, summary) for name in ATTACKS}
+            ceiling = ceiling_of(list(curves.values()))
+            for number, (name, shown) in enumerate(curves.items()):
+                low, middle, high = (np.minimum(v, ceiling) for v in (shown.low, shown.median, shown.high))
                 axes.errorbar(
-                    places,
+                    shown.x + 0.25 * (number - 2),  # side by side, so that no mark hides another
                     middle,
-                    (below, above),
+                    (middle - low, high - middle),
                     fmt="o-",
                     color=COLOURS[number],
                     markersize=4,
                     capsize=2,
-                    label=attack,
+                    label=name,
                 )
         distance_axis(left)
         plain_log_axis(right, "y")
@@ -64,6 +64,12 @@ class FlipTable(Experiment):
             axes.set_xticks(FLIPS)
             finish(axes, "answers flipped (%)", y, f"Median of {evidence.images()}, 40th to 60th percentile")
         return figure
+
+    def _by_flips(self, evidence: Evidence, attack: str, summary: Callable[[RunData], Summary]) -> Curve:
+        """One attack's numbers against the share of flipped answers."""
+        summaries = [summary(evidence[way_of(evidence.setup, attack, flips)]) for flips in FLIPS]
+        middle, low, high = (np.array([s[i] for s in summaries]) for i in range(3))
+        return Curve(np.array(FLIPS, dtype=float), middle, low, high)
 
 
 def median_distance(evidence: Evidence, attack: str, flips: int) -> float:
