@@ -76,23 +76,29 @@ def test_the_cosine_needs_no_run_and_writes_all_its_files(psj: Psj, tmp_path: Pa
     assert not (tmp_path / "runs").exists()
 
 
+def _kept(folder: Path) -> dict[Path, int]:
+    """When each file of the runs was last written; what SQLite keeps beside its file while reading does not count."""
+    files = (p for p in (folder / "runs").rglob("*") if p.is_file() and not p.name.endswith(("-shm", "-wal")))
+    return {p: p.stat().st_mtime_ns for p in files}
+
+
 @pytest.mark.usefixtures("tiny")
-def test_a_table_is_made_once_and_found_the_second_time(psj: Psj, tmp_path: Path) -> None:
-    words = ("reproduce", "table-1", "--quick", "--images", 2, "--out", tmp_path)
+def test_a_figure_is_made_once_and_found_the_second_time(psj: Psj, tmp_path: Path) -> None:
+    words = ("reproduce", "radius", "--quick", "--images", 2, "--out", tmp_path)
     assert psj(*words).exit_code == 0
-    first = (tmp_path / "table-1" / "table.csv").read_text(encoding="utf-8")
-    times = {p: p.stat().st_mtime_ns for p in (tmp_path / "runs").rglob("*") if p.is_file()}
-    assert len(list((tmp_path / "runs").iterdir())) == 15
+    first = (tmp_path / "radius" / "table.csv").read_text(encoding="utf-8")
+    before = _kept(tmp_path)
+    assert len(list((tmp_path / "runs").iterdir())) == 3
     again = psj(*words)
     assert again.exit_code == 0
     assert "queries" not in again.stderr  # no bar: nothing was asked
-    assert (tmp_path / "table-1" / "table.csv").read_text(encoding="utf-8") == first
-    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "runs").rglob("*") if p.is_file()} == times
-    result = json.loads((tmp_path / "table-1" / "result.json").read_text(encoding="utf-8"))
+    assert (tmp_path / "radius" / "table.csv").read_text(encoding="utf-8") == first
+    assert _kept(tmp_path) == before
+    result = json.loads((tmp_path / "radius" / "result.json").read_text(encoding="utf-8"))
     assert result["images"] == "2 images"
     rows = list(csv.reader(first.splitlines()))
     assert result["columns"] == rows[0]
-    assert len(result["rows"]) == len(rows) - 1 == 15
+    assert len(result["rows"]) == len(rows) - 1 == 3
 
 
 @pytest.mark.usefixtures("tiny")
@@ -106,7 +112,7 @@ def test_experiments_of_one_folder_share_their_runs(psj: Psj, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("name", ["sigmoids", "acceleration", "adversarial-accuracy"])
+@pytest.mark.parametrize("name", ["sigmoids", "acceleration"])
 def test_what_is_measured_besides_the_runs_is_kept(psj: Psj, tmp_path: Path, name: str) -> None:
     words = ("reproduce", name, "--quick", "--images", 2, "--out", tmp_path)
     assert psj(*words).exit_code == 0

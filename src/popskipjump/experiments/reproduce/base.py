@@ -53,6 +53,11 @@ class Finding(NamedTuple):
     sentence: str
 
 
+def is_heavy(noise: str | None) -> bool:
+    """Whether PSJ may need a million queries under this noise."""
+    return noise is not None and not noise.startswith("flip")
+
+
 @dataclass(frozen=True)
 class Setup:
     """What is attacked, and at what size."""
@@ -86,8 +91,7 @@ class Setup:
 
     def psj(self, noise: str | None = None, **changes: Any) -> Way:
         """PSJ; under noise that may need a million queries, with the preset's caps."""
-        heavy = noise is not None and not noise.startswith("flip")
-        if heavy:
+        if is_heavy(noise):
             changes = {
                 "count": Count(limit=self.size.most_directions),
                 "search_limit": self.size.most_searched,
@@ -100,7 +104,7 @@ class Setup:
 
     def boundary(self, noise: str | None = None, votes: int = 1) -> Way:
         """The boundary attack, or BA-r."""
-        return Way(BoundaryAttack(iterations=self.size.iterations), noise, votes)
+        return Way(BoundaryAttack(iterations=self.size.iterations, proposals=self.size.proposals), noise, votes)
 
     @property
     def capped(self) -> str:
@@ -172,7 +176,7 @@ class Experiment(ABC):
 
     def notes(self, setup: Setup) -> list[str]:
         """What a reader must know of this size."""
-        heavy = any(isinstance(a.way.attack, PopSkipJump) and a.way.noise is not None for a in self.plan(setup))
+        heavy = any(is_heavy(ask.way.noise) for ask in self.plan(setup) if isinstance(ask.way.attack, PopSkipJump))
         notes = [f"{setup.capped}."] if heavy and setup.capped else []
         if not setup.has_dropout and self.uses_levels:
             notes.append("The network has no dropout layers, so dropout noise is left out.")

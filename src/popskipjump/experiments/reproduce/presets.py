@@ -30,6 +30,7 @@ class Size:
         votes_images: of HSJ with many votes.
         timed_images: of what is timed.
         iterations: T.
+        proposals: of the boundary attack in each iteration; 780 are as published.
         levels: of the noise models.
         most_directions: cap of n_t under noise other than flips.
         most_searched: cap of the queries of one search under such noise.
@@ -46,6 +47,7 @@ class Size:
     votes_images: int
     timed_images: int
     iterations: int
+    proposals: int
     levels: Levels
     most_directions: int
     most_searched: int
@@ -63,6 +65,7 @@ QUICK = Size(
     votes_images=4,
     timed_images=3,
     iterations=32,
+    proposals=200,
     levels=Levels((0.1, 1.0), (0.1, 0.5), (0.05, 0.2), (2, 6)),
     most_directions=1_000,
     most_searched=100,
@@ -79,6 +82,7 @@ DEFAULT = Size(
     votes_images=8,
     timed_images=8,
     iterations=32,
+    proposals=780,
     levels=Levels((0.1, 0.3, 1.0), (0.1, 0.3, 0.5), (0.05, 0.1, 0.2), (2, 4, 6)),
     most_directions=5_000,
     most_searched=300,
@@ -95,6 +99,7 @@ PAPER = Size(
     votes_images=500,
     timed_images=20,
     iterations=32,
+    proposals=780,
     levels=Levels(
         (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.2, 0.3, 0.4, 0.5), (0.02, 0.05, 0.1, 0.15, 0.2), (1, 2, 3, 4, 6)
     ),
