@@ -13,11 +13,11 @@ import torch
 
 from popskipjump import Pool, Report, Status, __version__, evaluate
 from popskipjump.attacks import Progress
-from popskipjump.errors import InputError, OracleError
+from popskipjump.errors import InputError, NotARunError, OracleError
 from popskipjump.experiments.source import Place, Source, source_of
 from popskipjump.oracles import Oracle
 from popskipjump.oracles.base import is_whole
-from popskipjump.storage import RESULTS, ImageResult, Journalled, RunFolder, RunSpec
+from popskipjump.storage import ImageResult, Journalled, RunFolder, RunSpec
 
 __all__ = ["DEFAULT_ROOT", "Place", "RunData", "RunProgress", "Source", "collect", "load", "source_of"]
 
@@ -127,10 +127,11 @@ def load(folder: Path) -> RunData:
 
 def _found(path: Path, images: list[int]) -> RunData | None:
     """The images, if all are finished; nothing is locked, so another process may be at work on others."""
-    if not (path / RESULTS).is_file():
+    try:
+        with RunFolder.reading(path) as folder:
+            return _data(folder, images) if set(images) <= set(folder.finished()) else None
+    except NotARunError:  # not begun yet, or not a run: whoever opens it for writing finds out
         return None
-    with RunFolder.reading(path) as folder:
-        return _data(folder, images) if set(images) <= set(folder.finished()) else None
 
 
 def versions() -> dict[str, str]:
