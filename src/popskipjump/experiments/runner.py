@@ -65,6 +65,7 @@ class RunData:
     probe_position: np.ndarray  # (P,) float64: places on the last search line; P = 0 for attacks without a sigmoid
     probe_asked: np.ndarray  # (B, P) int64: how often each was asked in the last search
     probe_adversarial: np.ndarray  # (B, P) int64: how often the answer was adversarial
+    versions: list[tuple[str, dict[str, str]]]  # when each process began that finished an image, and its versions
 
     @property
     def attack_queries(self) -> np.ndarray:
@@ -316,4 +317,5 @@ def _data(folder: RunFolder, images: list[int]) -> RunData:
         probe_position=(np.arange(asked.shape[1]) + 0.5) / max(asked.shape[1], 1),
         probe_asked=asked,
         probe_adversarial=stacked("probe_adversarial") if probed else asked,
+        versions=folder.versions(),
     )
