@@ -85,7 +85,7 @@ def curve_chart(curves: Sequence[Curve]) -> CurveChart:
 
     def y(value: np.ndarray) -> np.ndarray:
         inside = np.clip(value, floor, roof)
-        return bottom - (bottom - TOP) * np.log(inside / floor) / math.log(roof / floor)
+        return np.asarray(bottom - (bottom - TOP) * np.log(inside / floor) / math.log(roof / floor))
 
     lines = []
     for number, curve in enumerate(curves):

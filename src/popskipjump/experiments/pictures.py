@@ -16,7 +16,7 @@ def picture(values: np.ndarray) -> str | None:
 
 
 def difference(values: np.ndarray, gain: float) -> str | None:
-    """A change of an input, amplified: of one channel, red where it rises and blue where it falls; of three, on grey."""
+    """A change of an input, amplified: one channel red where it rises and blue where it falls, three on grey."""
     change = _channels_last(values)
     if change is None:
         return None

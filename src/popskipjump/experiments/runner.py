@@ -19,7 +19,18 @@ from popskipjump.oracles import Oracle
 from popskipjump.oracles.base import is_whole
 from popskipjump.storage import ImageResult, Journalled, RunFolder, RunSpec
 
-__all__ = ["DEFAULT_ROOT", "Place", "RunData", "RunProgress", "Source", "collect", "load", "source_of"]
+__all__ = [
+    "DEFAULT_ROOT",
+    "Place",
+    "RunData",
+    "RunProgress",
+    "Source",
+    "collect",
+    "load",
+    "resume",
+    "source_at",
+    "source_of",
+]
 
 DEFAULT_ROOT = Path("psj-runs")  # the folder of run folders, unless another is named
 GROUP = 50  # images attacked together: enough for large batches, few enough to finish now and then
@@ -115,6 +126,46 @@ def collect(
             _attack(folder, group, source, on_queries, tell.iteration)
             tell.finished()
         return _data(folder, wanted)
+
+
+def resume(
+    folder: Path,
+    *,
+    source: Source | None = None,
+    on_queries: Callable[[int], None] | None = None,
+    on_progress: Callable[[RunProgress], None] | None = None,
+) -> RunData:
+    """Go on with a run until every image that was ever asked for is finished.
+
+    Args:
+        folder: of the run.
+        source: what is attacked; None reads it from where it was (`source_at`).
+        on_queries: see `collect`.
+        on_progress: see `collect`.
+
+    Raises:
+        InputError: see `collect`; also if the folder no longer bears the name of its run.
+        StorageError: see `collect`.
+    """
+    folder = Path(folder).resolve()
+    with RunFolder.reading(folder) as run:
+        spec, asked = run.spec, run.asked()
+    if folder.name != spec.digest:
+        raise InputError(f"{folder} was renamed: give the folder the name of its run, {spec.digest}, to go on with it.")
+    source = source_at(folder) if source is None else source
+    return collect(spec, asked, folder.parent, source=source, on_queries=on_queries, on_progress=on_progress)
+
+
+def source_at(folder: Path) -> Source:
+    """The source of a run, read from where it was when the run was last worked on.
+
+    A model from a Python file is not read in this way, as the file would be run: make its source with `source_of`.
+    """
+    with RunFolder.reading(Path(folder)) as run:
+        place, model = run.place(), run.spec.model
+    if ":" in model:
+        raise InputError(f"the model of this run comes from a Python file ({model}): pass --model with its path.")
+    return source_of(run.spec.dataset, place.get("data"), model, place.get("weights"))
 
 
 def load(folder: Path) -> RunData:
