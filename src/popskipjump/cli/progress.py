@@ -75,9 +75,9 @@ class Bar:
         """After an iteration of the attack; see `evaluate(on_progress=)`."""
         self.share(1.0 if not progress.images else (progress.iteration / max(progress.iterations, 1)) ** _GROWTH)
 
-    def share(self, part: float) -> None:
-        """So much of the stage is done, in [0, 1]."""
-        self._bar.update(self._task, completed=self._before + self._stage * part)
+    def share(self, share: float) -> None:
+        """After a part of the stage, in [0, 1]."""
+        self._bar.update(self._task, completed=self._before + self._stage * share)
 
     def queries(self, count: int) -> None:
         """After a call to the classifier; see `evaluate(on_queries=)`."""

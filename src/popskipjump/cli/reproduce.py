@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from popskipjump.cli.console import INTERRUPTED, notes, output, plain_errors
+from popskipjump.cli.console import notes, output, plain_errors
 from popskipjump.cli.progress import Bar
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def reproduce(
     from popskipjump.experiments.runner import source_of
     from popskipjump.oracles.speed import threads as using
 
-    with plain_errors(), using(threads):
+    kept = f"what was answered is kept in {out}; the same command goes on from there"
+    with plain_errors(kept), using(threads):
         if listed:
             _list(list(EXPERIMENTS.values()))
             return
@@ -88,24 +89,15 @@ def reproduce(
         experiments, white_box = _possible(experiments_of(name), alone=name in EXPERIMENTS)
         source = source_of(dataset, data, model, weights)
         folder = folder_for(out, {*EXPERIMENTS, RUNS, MEASURED}, force=force)
-        try:
-            study = study_of(source, setup_of(source, size, images), experiments, seed)
-            _run(study, experiments, folder)
-            with notes().status("") as status:
-                outcomes = write_all(
-                    study,
-                    experiments,
-                    folder,
-                    _command(),
-                    white_box,
-                    lambda e: status.update(f"{e.name}: table and figure"),
-                )
-                for outcome in outcomes:
-                    _report(outcome)
-        except KeyboardInterrupt as error:
-            text = f"interrupted: what was answered is kept in {folder}; the same command goes on from there."
-            notes().print(Text(text, style="bold yellow"))
-            raise typer.Exit(INTERRUPTED) from error
+        study = study_of(source, setup_of(source, size, images), experiments, seed)
+        _run(study, experiments, folder)
+        with notes().status("") as status:
+
+            def say(experiment: Experiment) -> None:
+                status.update(f"{experiment.name}: table and figure")
+
+            for outcome in write_all(study, experiments, folder, _command(), white_box, say):
+                _report(outcome)
 
 
 def _size(*, quick: bool, paper: bool) -> Size:

@@ -13,13 +13,24 @@ import torch
 
 from popskipjump import Pool, Report, Status, __version__, evaluate
 from popskipjump.attacks import Progress
-from popskipjump.errors import InputError, OracleError
+from popskipjump.errors import InputError, NotARunError, OracleError
 from popskipjump.experiments.source import Place, Source, source_of
 from popskipjump.oracles import Oracle
 from popskipjump.oracles.base import is_whole
-from popskipjump.storage import RESULTS, ImageResult, Journalled, RunFolder, RunSpec
+from popskipjump.storage import ImageResult, Journalled, RunFolder, RunSpec
 
-__all__ = ["DEFAULT_ROOT", "Place", "RunData", "RunProgress", "Source", "collect", "load", "source_of"]
+__all__ = [
+    "DEFAULT_ROOT",
+    "Place",
+    "RunData",
+    "RunProgress",
+    "Source",
+    "collect",
+    "load",
+    "resume",
+    "source_at",
+    "source_of",
+]
 
 DEFAULT_ROOT = Path("psj-runs")  # the folder of run folders, unless another is named
 GROUP = 50  # images attacked together: enough for large batches, few enough to finish now and then
@@ -65,6 +76,7 @@ class RunData:
     probe_position: np.ndarray  # (P,) float64: places on the last search line; P = 0 for attacks without a sigmoid
     probe_asked: np.ndarray  # (B, P) int64: how often each was asked in the last search
     probe_adversarial: np.ndarray  # (B, P) int64: how often the answer was adversarial
+    versions: list[tuple[str, dict[str, str]]]  # when each process began that finished an image, and its versions
 
     @property
     def attack_queries(self) -> np.ndarray:
@@ -116,6 +128,46 @@ def collect(
         return _data(folder, wanted)
 
 
+def resume(
+    folder: Path,
+    *,
+    source: Source | None = None,
+    on_queries: Callable[[int], None] | None = None,
+    on_progress: Callable[[RunProgress], None] | None = None,
+) -> RunData:
+    """Go on with a run until every image that was ever asked for is finished.
+
+    Args:
+        folder: of the run.
+        source: what is attacked; None reads it from where it was (`source_at`).
+        on_queries: see `collect`.
+        on_progress: see `collect`.
+
+    Raises:
+        InputError: see `collect`; also if the folder no longer bears the name of its run.
+        StorageError: see `collect`.
+    """
+    folder = Path(folder).resolve()
+    with RunFolder.reading(folder) as run:
+        spec, asked = run.spec, run.asked()
+    if folder.name != spec.digest:
+        raise InputError(f"{folder} was renamed: give the folder the name of its run, {spec.digest}, to go on with it.")
+    source = source_at(folder) if source is None else source
+    return collect(spec, asked, folder.parent, source=source, on_queries=on_queries, on_progress=on_progress)
+
+
+def source_at(folder: Path) -> Source:
+    """The source of a run, read from where it was when the run was last worked on.
+
+    A model from a Python file is not read in this way, as the file would be run: make its source with `source_of`.
+    """
+    with RunFolder.reading(Path(folder)) as run:
+        place, model = run.place(), run.spec.model
+    if ":" in model:
+        raise InputError(f"the model of this run comes from a Python file ({model}): pass --model with its path.")
+    return source_of(run.spec.dataset, place.get("data"), model, place.get("weights"))
+
+
 def load(folder: Path) -> RunData:
     """All finished images of a run, by id, without asking anything and without the model."""
     with RunFolder.reading(Path(folder)) as run:
@@ -127,10 +179,11 @@ def load(folder: Path) -> RunData:
 
 def _found(path: Path, images: list[int]) -> RunData | None:
     """The images, if all are finished; nothing is locked, so another process may be at work on others."""
-    if not (path / RESULTS).is_file():
+    try:
+        with RunFolder.reading(path) as folder:
+            return _data(folder, images) if set(images) <= set(folder.finished()) else None
+    except NotARunError:  # not begun yet, or not a run: whoever opens it for writing finds out
         return None
-    with RunFolder.reading(path) as folder:
-        return _data(folder, images) if set(images) <= set(folder.finished()) else None
 
 
 def versions() -> dict[str, str]:
@@ -315,4 +368,5 @@ def _data(folder: RunFolder, images: list[int]) -> RunData:
         probe_position=(np.arange(asked.shape[1]) + 0.5) / max(asked.shape[1], 1),
         probe_asked=asked,
         probe_adversarial=stacked("probe_adversarial") if probed else asked,
+        versions=folder.versions(),
     )

@@ -157,7 +157,7 @@ class RunSpec(BaseModel):
         """The attack, its changed arguments and its votes, in a few words."""
         changed = ", ".join(f"{name}={_short(value)}" for name, value in self.attack.changed().items())
         votes = f", {self.votes} votes" if self.votes > 1 else ""
-        return f"{self.attack.name}{f'({changed})' if changed else ''}{votes}"
+        return _printable(f"{self.attack.name}{f'({changed})' if changed else ''}{votes}")
 
     @property
     def words(self) -> str:
@@ -167,12 +167,17 @@ class RunSpec(BaseModel):
         parts += [f"budget {self.budget:,}"] if self.budget is not None else []
         parts += ["targeted"] if self.targets is not None else []
         parts += ["starts from noise"] if self.starts == "noise" else []
-        return ", ".join([*parts, f"seed {self.seed}"])
+        return _printable(", ".join([*parts, f"seed {self.seed}"]))
 
 
 def _short(value: Any) -> str:
     """An argument for people: without the quotes and spaces of JSON."""
     return json.dumps(value, separators=(",", ":")).replace('"', "")
+
+
+def _printable(text: str) -> str:
+    """Without what could steer a terminal: a spec may come from anywhere."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def in_words(error: ValidationError) -> str:
