@@ -13,13 +13,13 @@ import numpy as np
 import torch
 
 from popskipjump import BoundaryAttack, HopSkipJump, Pool, PopSkipJump, TorchModel, zoo
-from popskipjump.errors import InputError
+from popskipjump.errors import InputError, NotARunError
 from popskipjump.experiments.reproduce.base import Ask, Experiment, Lab, Setup, Way, WhiteBoxAttack
 from popskipjump.experiments.reproduce.presets import Size
 from popskipjump.experiments.runner import RunData, RunProgress, Source, collect
 from popskipjump.noise import Cropping, Dropout
 from popskipjump.noise.selection import correct_probability
-from popskipjump.storage import RESULTS, RunFolder, RunSpec
+from popskipjump.storage import RunFolder, RunSpec
 
 CROP = 22  # the paper keeps images that are answered rightly with probability 0.75 under this crop
 AT_LEAST = 0.75
@@ -127,10 +127,11 @@ def still_to_do(study: Study, jobs: Iterable[Job], out: Path) -> list[Job]:
 
 def finished_images(folder: Path) -> set[int]:
     """The images that a run has finished; none if it has not begun."""
-    if not (folder / RESULTS).is_file():
+    try:
+        with RunFolder.reading(folder) as run:
+            return set(run.finished())
+    except NotARunError:  # whoever opens it for writing finds out what else it may be
         return set()
-    with RunFolder.reading(folder) as run:
-        return set(run.finished())
 
 
 def expected_work(way: Way) -> float:

@@ -1,0 +1,112 @@
+"""One page on all experiments: our numbers beside the paper's, and a verdict on each claim of its introduction."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from popskipjump.errors import DataError
+from popskipjump.experiments.reproduce.base import Table
+from popskipjump.experiments.reproduce.pages import SCHEMA, WORDS, markdown_of, sample_of
+from popskipjump.experiments.reproduce.registry import EXPERIMENTS
+
+Result = Mapping[str, Any]  # the content of a result.json
+
+
+class Claim(NamedTuple):
+    """A contribution that the paper's introduction names, and the experiments that test it."""
+
+    words: str
+    tests: tuple[str, ...]
+
+
+CLAIMS = (
+    Claim("PSJ outperforms majority voting on repeated queries.", ("table-1", "votes-ratio")),
+    Claim(
+        "PSJ adapts its queries to keep HSJ's output quality at every iteration over growing noise.",
+        ("table-1", "noise-level", "noise-level-complete"),
+    ),
+    Claim("PSJ converges to HSJ's query efficiency as answers become deterministic.", ("table-3", "noise-level")),
+    Claim("PSJ works with various noise models.", ("noise-level-complete", "noise-model", "adversarial-accuracy")),
+)
+
+
+def read_results(folders: Iterable[Path]) -> dict[str, Result]:
+    """The results of every experiment, from the folders of one or several reproductions; a later folder counts."""
+    found: dict[str, Result] = {}
+    for folder in folders:
+        for name in EXPERIMENTS:
+            path = folder / name / "result.json"
+            if not path.is_file():
+                continue
+            try:
+                result = json.loads(path.read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:
+                raise DataError(f"{path} cannot be read ({error}): repeat `psj reproduce {name}`.") from error
+            if not isinstance(result, dict) or result.get("schema") != SCHEMA:
+                raise DataError(f"{path} is not of schema {SCHEMA}: repeat `psj reproduce {name}` with this version.")
+            found[name] = result
+    return found
+
+
+def verdict_on(claim: Claim, results: Mapping[str, Result]) -> bool | None:
+    """Supported if every test supports it, refuted if one does not, else undecided."""
+    found = [results[name]["supported"] for name in claim.tests if name in results]
+    if any(value is False for value in found):
+        return False
+    return True if found and len(found) == len(claim.tests) and all(found) else None
+
+
+def overview_of(results: Mapping[str, Result], pictures: Mapping[str, str]) -> str:
+    """The page, in Markdown.
+
+    Args:
+        results: by the name of the experiment.
+        pictures: of some experiments, the address of the figure.
+    """
+    lines = [*_claims(results), "", "## Every table and figure"]
+    for name, experiment in EXPERIMENTS.items():
+        lines += ["", f"### {name}: {experiment.title}"]
+        lines += _section(results[name], pictures.get(name)) if name in results else ["Not run yet."]
+    return "\n".join([*lines, ""])
+
+
+def _claims(results: Mapping[str, Result]) -> list[str]:
+    lines = ["## The claims of the introduction", "", "| claim | supported | tests |", "|---|---|---|"]
+    for number, claim in enumerate(CLAIMS, start=1):
+        tests = [
+            f"{name}: {WORDS[results[name]['supported']] if name in results else 'not run'}" for name in claim.tests
+        ]
+        lines.append(f"| ({number}) {claim.words} | **{WORDS[verdict_on(claim, results)]}** | {', '.join(tests)} |")
+    lines += ["", "A claim is supported if all its tests are, and not supported if one test is not."]
+    return lines
+
+
+def _section(result: Result, picture: str | None) -> list[str]:
+    table = Table(tuple(result["columns"]), [tuple(row) for row in result["rows"]])
+    lines = [
+        f"**Claim.** {result['claim']}",
+        "",
+        f"**Supported: {WORDS[result['supported']]}.** {result['finding']}",
+        "",
+        f"{sample_of(result)} `{without_folders(result['origin']['command'])}`",
+        *[f"{note}" for note in result["notes"]],
+    ]
+    if picture:
+        lines += ["", f"![{result['title']}]({picture})"]
+    return [*lines, "", *_folded(markdown_of(table), len(table.rows))]
+
+
+def _folded(table: str, rows: int, most: int = 16) -> Sequence[str]:
+    """A long table behind a click."""
+    if rows <= most:
+        return [table]
+    return ["<details><summary>The table</summary>", "", table, "", "</details>"]
+
+
+def without_folders(command: str) -> str:
+    """A command with the names of its files, without where they were on one machine."""
+    return re.sub(r"(?<=\s)/(?:[^\s/]+/)+", "", command)
