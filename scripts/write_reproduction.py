@@ -2,7 +2,7 @@
 
     python scripts/write_reproduction.py psj-reproduce [MORE...] --cifar10 psj-cifar10
 
-The numbers and verdicts come from the result.json of each experiment; of one that several folders hold, the last counts.
+The numbers and verdicts come from the result.json of each experiment; where several folders hold one, the last counts.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import argparse
 import shutil
 from pathlib import Path
 
-from popskipjump.experiments.reproduce.overview import overview_of, read_results
+from popskipjump.experiments.reproduce.overview import overview_of, read_results, sections_of
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PICTURES = ("table-1", "noise-level-complete", "votes-ratio")
 HEADER = """# Reproduction
 
-Every table and figure of the paper with our numbers, where they come from, and whether they support the claim. This page
-is written by `python scripts/write_reproduction.py FOLDER...` from the results of `psj reproduce`; the verdicts are
-computed from the data by the rules in `src/popskipjump/experiments/reproduce/`. How to repeat it, and what the sizes are:
-[guide/reproduce-the-paper.md](guide/reproduce-the-paper.md).
+Every table and figure of the paper with our numbers, where they come from, and whether they support the claim. This
+page is written by `python scripts/write_reproduction.py FOLDER...` from the results of `psj reproduce`; the verdicts
+are computed from the data by the rules in `src/popskipjump/experiments/reproduce/`. How to repeat it, and what the sizes
+are: [guide/reproduce-the-paper.md](guide/reproduce-the-paper.md).
 
-The network is ours (the paper's architecture, our weights), so distances differ from the paper's by a factor that is
-the same for all attacks; ratios compare. HSJ halves its step until the point is adversarial, as published; in the
-authors' released program this was switched off. Distances are medians of L2 in input units on the classifier without
-noise, and ‖δ‖²/d is the unit of the paper's tables ([errata](errata.md), E12).
+The network is ours (the paper's architecture, our weights), so distances differ from the paper's for all attacks alike;
+ratios compare. HSJ halves its step until the point is adversarial, as published; in the authors' released program this
+was switched off. Distances are medians of L2 in input units on the classifier without noise, and ‖δ‖²/d is the unit of
+the paper's tables ([errata](errata.md), E12).
 """
 
 
@@ -44,9 +44,8 @@ def main() -> None:
             pictures[name] = f"pictures/{name}.png"
     text = f"{HEADER}\n{overview_of(results, pictures)}"
     if args.cifar10 is not None:
-        text += "\n# CIFAR-10\n\nThe same commands on another data set and network.\n\n"
-        shown = read_results([args.cifar10])
-        text += overview_of(shown, {}).partition("## Every table and figure")[2].lstrip()
+        text += "\n## CIFAR-10\n\nThe same commands on another data set and network.\n\n"
+        text += "\n".join([*sections_of(read_results([args.cifar10]), {}), ""])
     (DOCS / "reproduction.md").write_text(text, encoding="utf-8")
     print(f"written: docs/reproduction.md, with {len(results)} experiments")
 

@@ -67,11 +67,18 @@ def overview_of(results: Mapping[str, Result], pictures: Mapping[str, str]) -> s
         results: by the name of the experiment.
         pictures: of some experiments, the address of the figure.
     """
-    lines = [*_claims(results), "", "## Every table and figure"]
-    for name, experiment in EXPERIMENTS.items():
-        lines += ["", f"### {name}: {experiment.title}"]
-        lines += _section(results[name], pictures.get(name)) if name in results else ["Not run yet."]
+    missing = [name for name in EXPERIMENTS if name not in results]
+    lines = [*_claims(results), "", "## Every table and figure", "", *sections_of(results, pictures)]
+    lines += ["", f"Not run: {', '.join(missing)}."] if missing else []
     return "\n".join([*lines, ""])
+
+
+def sections_of(results: Mapping[str, Result], pictures: Mapping[str, str]) -> list[str]:
+    """The lines on each experiment; see `overview_of`."""
+    lines: list[str] = []
+    for name in (name for name in EXPERIMENTS if name in results):
+        lines += ["", f"### {name}: {results[name]['title']}", "", *_section(results[name], pictures.get(name))]
+    return lines[1:]
 
 
 def _claims(results: Mapping[str, Result]) -> list[str]:

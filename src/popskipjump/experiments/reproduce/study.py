@@ -23,6 +23,7 @@ from popskipjump.storage import RunFolder, RunSpec
 
 CROP = 22  # the paper keeps images that are answered rightly with probability 0.75 under this crop
 AT_LEAST = 0.75
+TOGETHER = 30  # images that one call of the network takes at about the price of one
 RUNS, MEASURED = "runs", "measured"  # folders beside the experiments' own
 
 
@@ -111,7 +112,12 @@ def jobs_of(experiments: Iterable[Experiment], setup: Setup) -> list[Job]:
     for experiment in experiments:
         for ask in experiment.plan(setup):
             most[ask.way] = max(ask.images, most.get(ask.way, 0))
-    return [Job(way, images, images * expected_work(way)) for way, images in most.items()]
+    return [Job(way, images, _rows(way, images) * expected_work(way)) for way, images in most.items()]
+
+
+def _rows(way: Way, images: int) -> int:
+    """How many images' time a run takes: the boundary attack asks one by one, and few images leave most of a call."""
+    return max(images, TOGETHER) if isinstance(way.attack, BoundaryAttack) else images
 
 
 def still_to_do(study: Study, jobs: Iterable[Job], out: Path) -> list[Job]:
