@@ -19,8 +19,8 @@ HEADER = """# Reproduction
 
 Every table and figure of the paper with our numbers, where they come from, and whether they support the claim. This
 page is written by `python scripts/write_reproduction.py FOLDER...` from the results of `psj reproduce`; the verdicts
-are computed from the data by the rules in `src/popskipjump/experiments/reproduce/`. How to repeat it, and what the sizes
-are: [guide/reproduce-the-paper.md](guide/reproduce-the-paper.md).
+are computed from the data by the rules in `src/popskipjump/experiments/reproduce/`. How to repeat it, and what the
+sizes are: [guide/reproduce-the-paper.md](guide/reproduce-the-paper.md).
 
 The network is ours (the paper's architecture, our weights), so distances differ from the paper's for all attacks alike;
 ratios compare. HSJ halves its step until the point is adversarial, as published; in the authors' released program this

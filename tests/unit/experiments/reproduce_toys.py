@@ -53,6 +53,7 @@ def run_with(way: Way, distance: float, queries: float, images: int = IMAGES) ->
         probe_position=np.zeros(0),
         probe_asked=nothing,
         probe_adversarial=nothing,
+        versions=[],
     )
 
 

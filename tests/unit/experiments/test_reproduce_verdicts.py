@@ -10,6 +10,7 @@ from popskipjump import BoundaryAttack, HopSkipJump, PopSkipJump
 from popskipjump.experiments.reproduce import EXPERIMENTS, PAPER, Setup
 from popskipjump.experiments.reproduce.base import Way
 from popskipjump.experiments.reproduce.cosine import BORDERS, COUNTS, analytic
+from popskipjump.experiments.reproduce.numbers import all_of, compare
 from popskipjump.experiments.reproduce.timing import VARIANTS
 
 UNCAPPED = Setup("mnist", (1, 28, 28), replace(PAPER, table_images=5, images=5, votes_images=5))
@@ -42,6 +43,26 @@ def test_the_tables_support_the_claim_when_only_psj_keeps_its_distance(name: str
 def test_the_tables_refute_the_claim_when_psj_breaks_or_nothing_does(name: str, numbers: object) -> None:
     finding = EXPERIMENTS[name].verdict(evidence_of(EXPERIMENTS[name], numbers))  # type: ignore[arg-type]
     assert finding.supported is False
+
+
+def test_a_rule_that_the_images_cannot_decide_is_left_open() -> None:
+    reference = np.linspace(1.0, 3.0, 8)
+    ragged = np.array([1.0, 4.0, 1.2, 3.5, 1.4, 3.0, 1.5, 5.0])
+    found = compare(ragged, reference)
+    assert found.low < 1.1 < found.high
+    assert found.at_most(1.1) is None
+    assert found.above(1.1) is None
+    assert compare(reference, reference) == (1.0, 1.0, 1.0)
+    assert compare(3 * reference, reference).at_most(1.1) is False
+    assert compare(np.full(8, np.inf), reference).above(1.1) is True
+    assert compare(reference, np.full(8, np.inf)).at_most(1.1) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [((True, True), True), ((True, None), None), ((None, False), False), ((), True)]
+)
+def test_rules_are_joined_without_guessing(values: tuple[bool | None, ...], expected: bool | None) -> None:
+    assert all_of(values) is expected
 
 
 def test_table_2_refutes_alike_attacks_when_they_differ_without_noise() -> None:
@@ -103,7 +124,7 @@ def test_the_radius_must_not_matter() -> None:
 
     finding = experiment.verdict(evidence_of(experiment, grows))
     assert finding.supported is False
-    assert "Worse at β = 0.28, 1." in finding.sentence
+    assert "Worse at β = 0.28, β = 1." in finding.sentence
 
 
 def test_votes_support_refute_or_leave_open() -> None:

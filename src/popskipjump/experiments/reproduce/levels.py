@@ -29,14 +29,19 @@ from popskipjump.experiments.reproduce.drawing import (
     plain_log_axis,
 )
 from popskipjump.experiments.reproduce.numbers import (
+    INTERVALS,
     Curve,
+    Ratio,
+    all_of,
     border,
     by_iteration,
     by_queries,
+    farther,
     queries,
     ratio,
     show,
-    show_named,
+    show_ratio,
+    show_ratios,
 )
 from popskipjump.experiments.reproduce.tables import FEW_MORE, KEPT
 
@@ -100,23 +105,25 @@ class NoiseLevels(Experiment):
     def verdict(self, evidence: Evidence) -> Finding:
         """Distances on par with HSJ's at every level; queries that fall to HSJ's with the noise."""
         setup = evidence.setup
-        far, asked = border(evidence[setup.hsj()]).median, queries(evidence[setup.hsj()]).median
-        parts, good = [], True
+        base = evidence[setup.hsj()]
+        asked = queries(base).median
+        parts: list[str] = []
+        rules: list[bool | None] = []
         for name, levels in self.models(setup).items():
-            distances = [ratio(border(evidence[setup.psj(n)]).median, far) for n in levels]
+            distances = [farther(evidence[setup.psj(n)], base) for n in levels]
             calls = [ratio(queries(evidence[setup.psj(n)]).median, asked) for n in levels]
-            rising = all(a <= b * 1.05 for a, b in pairwise(calls))
-            good = good and max(distances) <= KEPT and rising
+            rules += [found.at_most(KEPT) for found in distances]
+            rules.append(all(a <= b * 1.05 for a, b in pairwise(calls)))
             parts.append(
-                f"{name} ({', '.join(levels)}): {', '.join(map(show, distances))} times HSJ's noiseless distance with "
-                f"{', '.join(map(show, calls))} times its queries"
+                f"{name} ({', '.join(levels)}): {', '.join(map(show_ratio, distances))} times HSJ's noiseless distance "
+                f"with {', '.join(map(show, calls))} times its queries"
             )
         limit = ratio(queries(evidence[setup.psj()]).median, asked)
         sentence = (
-            f"{'; '.join(parts)}. Without noise PSJ asks {show(limit)} times HSJ's queries. On par means up to {KEPT}; "
-            f"the queries must grow with the noise, from at most {FEW_MORE} times HSJ's."
+            f"{'; '.join(parts)}. Without noise PSJ asks {show(limit)} times HSJ's queries. On par: up to {KEPT}; "
+            f"queries must grow with the noise, from at most {FEW_MORE} times HSJ's; {INTERVALS}."
         )
-        return undecided_if_capped(setup, Finding(good and limit <= FEW_MORE, sentence))
+        return undecided_if_capped(setup, Finding(all_of([*rules, limit <= FEW_MORE]), sentence))
 
 
 def label_pair(left: Axes, right: Axes, name: str, images: str) -> None:
@@ -181,7 +188,7 @@ class NoiseModel(Experiment):
                     noise or "none",
                     *(round(v, 3) for v in psj[:3]),
                     *(round(v, 3) for v in hsj[:3]),
-                    *(round(grown(evidence, attack, noise), 3) for attack in ("psj", "hsj")),
+                    *(round(grown(evidence, attack, noise).value, 3) for attack in ("psj", "hsj")),
                 )
             )
         spans = [f"{name}, {part}" for name in ("PSJ L2", "HSJ L2") for part in ("median", "40%", "60%")]
@@ -217,19 +224,20 @@ class NoiseModel(Experiment):
         setup = evidence.setup
         kept = {n: grown(evidence, "psj", n) for levels in setup.levels().values() for n in levels}
         lost = {levels[-1]: grown(evidence, "hsj", levels[-1]) for levels in setup.levels().values()}
-        far = [noise for noise, value in kept.items() if not value <= KEPT]
-        whole = [noise for noise, value in lost.items() if not value > KEPT]
+        far = [noise for noise, found in kept.items() if found.at_most(KEPT) is False]
+        whole = [noise for noise, found in lost.items() if found.above(KEPT) is False]
         sentence = (
-            f"PSJ ends at {show_named(kept)} times its noiseless distance (kept: up to {KEPT}); HSJ at "
-            f"{show_named(lost)} times its own."
+            f"PSJ ends at {show_ratios(kept)} times its noiseless distance (kept: up to {KEPT}); HSJ at "
+            f"{show_ratios(lost)} times its own; {INTERVALS}."
         )
         sentence += f" PSJ beyond that: {', '.join(far)}." if far else ""
         sentence += f" HSJ not broken by {', '.join(whole)}." if whole else ""
-        finding = Finding(not far and not whole, sentence)
+        rules = [*(found.at_most(KEPT) for found in kept.values()), *(found.above(KEPT) for found in lost.values())]
+        finding = Finding(all_of(rules), sentence)
         return undecided_if_capped(setup, finding) if far else finding
 
 
-def grown(evidence: Evidence, attack: str, noise: str | None) -> float:
+def grown(evidence: Evidence, attack: str, noise: str | None) -> Ratio:
     """How many times its noiseless distance "psj" or "hsj" ends at."""
     way = evidence.setup.psj if attack == "psj" else evidence.setup.hsj
-    return ratio(border(evidence[way(noise)]).median, border(evidence[way()]).median)
+    return farther(evidence[way(noise)], evidence[way()])

@@ -15,7 +15,17 @@ from popskipjump.experiments.reproduce.drawing import (
     finish,
     plain_log_axis,
 )
-from popskipjump.experiments.reproduce.numbers import Curve, border, by_iteration, queries, ratio, show
+from popskipjump.experiments.reproduce.numbers import (
+    INTERVALS,
+    Curve,
+    all_of,
+    border,
+    by_iteration,
+    farther,
+    queries,
+    ratio,
+    show_ratios,
+)
 from popskipjump.experiments.reproduce.tables import KEPT
 
 
@@ -93,13 +103,12 @@ class Radius(Experiment):
     def verdict(self, evidence: Evidence) -> Finding:
         """No radius may cost more than a tenth of the distance."""
         values = radii(evidence.setup)
-        medians = [border(evidence[way_of(evidence.setup, radius)]).median for radius in values]
-        shares = [ratio(m, medians[0]) for m in medians]
-        worse = [f"{value:g}" for value, share in zip(values, shares, strict=True) if not share <= KEPT]
-        own = shares[values.index(psj_radius(evidence.setup))]
+        runs = [evidence[way_of(evidence.setup, radius)] for radius in values]
+        shares = {f"β = {value:g}": farther(run, runs[0]) for value, run in zip(values[1:], runs[1:], strict=True)}
+        worse = [name for name, found in shares.items() if found.at_most(KEPT) is False]
         sentence = (
-            f"From β = {values[0]:g} to 1 the median is {', '.join(map(show, shares))} times that of the smallest; "
-            f"with PSJ's radius {show(own)} (independent: up to {KEPT})."
+            f"Relative to β = {values[0]:g} the median is {show_ratios(shares)} "
+            f"(independent: up to {KEPT}; PSJ's is {psj_radius(evidence.setup):g}; {INTERVALS})."
         )
-        sentence += f" Worse at β = {', '.join(worse)}." if worse else ""
-        return Finding(not worse, sentence)
+        sentence += f" Worse at {', '.join(worse)}." if worse else ""
+        return Finding(all_of(found.at_most(KEPT) for found in shares.values()), sentence)

@@ -11,7 +11,21 @@ from popskipjump import BoundaryAttack
 from popskipjump.experiments.reproduce import paper
 from popskipjump.experiments.reproduce.base import Ask, Cell, Evidence, Experiment, Finding, Setup, Table, Way
 from popskipjump.experiments.reproduce.drawing import COLOURS, canvas, ceiling_of, distance_axis, finish, plain_log_axis
-from popskipjump.experiments.reproduce.numbers import Curve, border, queries, ratio, show, show_named, spread
+from popskipjump.experiments.reproduce.numbers import (
+    INTERVALS,
+    Curve,
+    Ratio,
+    all_of,
+    border,
+    farther,
+    queries,
+    ratio,
+    show,
+    show_named,
+    show_ratio,
+    show_ratios,
+    spread,
+)
 from popskipjump.experiments.runner import RunData
 from popskipjump.metrics import Summary, paper_unit
 
@@ -89,9 +103,9 @@ def median_queries(evidence: Evidence, attack: str, flips: int) -> float:
     return queries(evidence[way_of(evidence.setup, attack, flips)]).median
 
 
-def growth(evidence: Evidence, attack: str, flips: int) -> float:
+def growth(evidence: Evidence, attack: str, flips: int) -> Ratio:
     """How many times its noiseless distance an attack ends at."""
-    return ratio(median_distance(evidence, attack, flips), median_distance(evidence, attack, 0))
+    return farther(*(evidence[way_of(evidence.setup, attack, level)] for level in (flips, 0)))
 
 
 class Table1(FlipTable):
@@ -120,7 +134,7 @@ class Table1(FlipTable):
                         round(distance, 3),
                         round(paper_unit(distance, evidence.setup.dimension), 5),
                         theirs.distance if theirs else None,
-                        round(growth(evidence, attack, flips), 3),
+                        round(growth(evidence, attack, flips).value, 3),
                         round(calls),
                         round(ratio(calls, base), 2),
                         theirs.calls if theirs else None,
@@ -131,17 +145,17 @@ class Table1(FlipTable):
 
     def verdict(self, evidence: Evidence) -> Finding:
         """PSJ keeps its distance, and the others do not."""
-        kept = {flips: growth(evidence, "PSJ", flips) for flips in FLIPS[1:]}
-        rivals = {name: {f: growth(evidence, name, f) for f in FLIPS[1:]} for name in ATTACKS[1:]}
-        whole = [name for name, values in rivals.items() if not values[FLIPS[-1]] > KEPT]
-        numbers = "; ".join(f"{name} {show(v[5])} and {show(v[10])}" for name, v in rivals.items())
+        kept = [growth(evidence, "PSJ", flips) for flips in FLIPS[1:]]
+        rivals = {name: [growth(evidence, name, flips) for flips in FLIPS[1:]] for name in ATTACKS[1:]}
+        whole = [name for name, found in rivals.items() if found[-1].above(KEPT) is False]
+        numbers = "; ".join(f"{name} {' and '.join(map(show_ratio, found))}" for name, found in rivals.items())
         sentence = (
-            f"At 5% and 10% flips PSJ ends at {show(kept[5])} and {show(kept[10])} times its noiseless distance (up to "
-            f"{KEPT} counts as kept); {numbers}."
+            f"At 5% and 10% flips PSJ ends at {' and '.join(map(show_ratio, kept))} times its noiseless distance "
+            f"(kept: up to {KEPT}); {numbers} ({INTERVALS})."
         )
-        if whole:
-            sentence += f" Not broken at 10%: {', '.join(whole)}."
-        return Finding(all(v <= KEPT for v in kept.values()) and not whole, sentence)
+        sentence += f" Not broken at 10%: {', '.join(whole)}." if whole else ""
+        broken = (found[-1].above(KEPT) for found in rivals.values())
+        return Finding(all_of([*(found.at_most(KEPT) for found in kept), *broken]), sentence)
 
 
 class Table2(FlipTable):
@@ -173,15 +187,15 @@ class Table2(FlipTable):
         start = {name: median_distance(evidence, name, 0) for name in ATTACKS}
         alike = spread(list(start.values()))
         grown = {name: growth(evidence, name, FLIPS[-1]) for name in ATTACKS}
-        whole = [name for name in ATTACKS[1:] if not grown[name] > KEPT]
+        whole = [name for name in ATTACKS[1:] if grown[name].above(KEPT) is False]
         sentence = (
-            f"Without noise the medians lie within a factor of {show(alike)} ({show_named(start)}; "
-            f"up to {SIMILAR} counts as similar). At 10% flips they grow by "
-            f"{', '.join(f'{n} {show(v)}' for n, v in grown.items())}."
+            f"Without noise the medians lie within a factor of {show(alike)} ({show_named(start)}; up to {SIMILAR} "
+            f"counts as similar). At 10% flips they grow by {show_ratios(grown)}; "
+            f"{INTERVALS}."
         )
-        if whole:
-            sentence += f" Not broken: {', '.join(whole)}."
-        return Finding(alike <= SIMILAR and grown["PSJ"] <= KEPT and not whole, sentence)
+        sentence += f" Not broken: {', '.join(whole)}." if whole else ""
+        broken = (grown[name].above(KEPT) for name in ATTACKS[1:])
+        return Finding(all_of([alike <= SIMILAR, grown["PSJ"].at_most(KEPT), *broken]), sentence)
 
 
 class Table3(FlipTable):

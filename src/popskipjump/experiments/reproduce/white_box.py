@@ -22,7 +22,7 @@ from popskipjump.experiments.reproduce.base import (
     undecided_if_capped,
 )
 from popskipjump.experiments.reproduce.drawing import COLOURS, Line, canvas, draw_lines, finish, plain_log_axis
-from popskipjump.experiments.reproduce.numbers import Curve, border, curve, ratio, show_named
+from popskipjump.experiments.reproduce.numbers import INTERVALS, Curve, all_of, compare, curve, ratio, show_ratios
 from popskipjump.experiments.runner import RunData
 from popskipjump.metrics import border_distance, summarise
 
@@ -129,14 +129,17 @@ class WhiteBox(Experiment):
     def verdict(self, evidence: Evidence) -> Finding:
         """PSJ against the better of the two."""
         temperatures = evidence.setup.size.levels.temperatures
-        psj = [border(evidence[evidence.setup.psj(n)]).median for n in evidence.setup.levels()["logit sampling"]]
-        shares = [ratio(value, self.best(evidence, number)) for number, value in enumerate(psj)]
-        named = {f"T = {t:g}": share for t, share in zip(temperatures, shares, strict=True)}
+        runs = [evidence[evidence.setup.psj(n)] for n in evidence.setup.levels()["logit sampling"]]
+        shares = {}
+        for number, (temperature, run) in enumerate(zip(temperatures, runs, strict=True)):
+            best = min((values[number] for values in evidence.measured.values()), key=lambda v: summarise(v).median)
+            shares[f"T = {temperature:g}"] = compare(run.border_distances, best)
         sentence = (
-            f"PSJ's median is {show_named(named)} times "
-            f"that of the better of {' and '.join(evidence.measured)} (on par: up to {ON_PAR})."
+            f"PSJ's median is {show_ratios(shares)} times that of the better of "
+            f"{' and '.join(evidence.measured)} (on par: up to {ON_PAR}; {INTERVALS})."
         )
-        return undecided_if_capped(evidence.setup, Finding(all(r <= ON_PAR for r in shares), sentence))
+        rules = all_of(found.at_most(ON_PAR) for found in shares.values())
+        return undecided_if_capped(evidence.setup, Finding(rules, sentence))
 
 
 def nearest_of_another_class(lab: Lab, images: Tensor, labels: Tensor) -> Tensor:
