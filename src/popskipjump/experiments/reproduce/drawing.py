@@ -86,10 +86,12 @@ def finish(axes: Axes, x: str, y: str, title: str, *, legend: bool = True) -> No
         axes.legend(frameon=False, fontsize=7.5)
 
 
-def plain_log_axis(axes: Axes, which: str = "x") -> None:
-    """A logarithmic axis with plain numbers."""
+def plain_log_axis(axes: Axes, which: str = "x", *, dense: bool = True) -> None:
+    """A logarithmic axis with plain numbers; dense ones are for an axis of one or two powers of ten."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    if dense:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 

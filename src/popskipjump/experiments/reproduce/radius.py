@@ -92,7 +92,7 @@ class Radius(Experiment):
         draw_lines(right, [Line(Curve(np.array(values), middle, low, high), "HSJ", COLOURS[0], "o-")])
         right.axvline(psj_radius(evidence.setup), color="#777777", linestyle=":", linewidth=1, label="PSJ's")
         distance_axis(left)
-        plain_log_axis(right)
+        plain_log_axis(right, dense=False)
         right.set_ylim(bottom=0)
         finish(left, "iterations", "border distance (ℓ₂)", f"Median of {evidence.images()}")
         finish(
