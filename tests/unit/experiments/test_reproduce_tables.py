@@ -9,16 +9,17 @@ import pytest
 import torch
 from reproduce_toys import SETUP, evidence_of, run_with
 
-from popskipjump import PopSkipJump
+from popskipjump import PopSkipJump, TorchModel, zoo
 from popskipjump.errors import InputError, UnknownNameError
 from popskipjump.experiments.reproduce import ALL, EXPERIMENTS, QUICK, Table, experiments_of
 from popskipjump.experiments.reproduce.base import Way
 from popskipjump.experiments.reproduce.cosine import simulated_cosines
+from popskipjump.experiments.reproduce.majority import majority_distance
 from popskipjump.experiments.reproduce.numbers import at_queries, by_queries, ratio, show
 from popskipjump.experiments.reproduce.pages import csv_of, markdown_of
 from popskipjump.experiments.reproduce.sigmoids import fit_sigmoid, logistic
 from popskipjump.experiments.reproduce.study import expected_work, jobs_of
-from popskipjump.metrics import paper_unit
+from popskipjump.metrics import border_distance, paper_unit
 from popskipjump.rng import Key
 
 NAMES = [
@@ -74,7 +75,8 @@ def test_table_2_and_3_have_the_papers_numbers_of_every_attack() -> None:
 @pytest.mark.parametrize("name", [n for n in NAMES if n.startswith(("table", "noise", "radius", "sample", "votes"))])
 def test_tables_and_figures_are_made_from_runs_alone(name: str) -> None:
     experiment = EXPERIMENTS[name]
-    evidence = evidence_of(experiment, lambda way: (2.0 if way.noise is None else math.inf, 1000 * way.votes))
+    majority = {noise: np.ones(5) for levels in SETUP.levels().values() for noise in levels}
+    evidence = evidence_of(experiment, lambda way: (2.0 if way.noise is None else math.inf, 1000 * way.votes), majority)
     table = experiment.table(evidence)
     assert all(len(row) == len(table.columns) for row in table.rows)
     assert experiment.draw(evidence).axes
@@ -126,6 +128,15 @@ def test_evidence_of_a_way_that_was_not_planned_is_an_error() -> None:
     evidence = evidence_of(EXPERIMENTS["radius"], lambda way: (2.0, 1.0))
     with pytest.raises(InputError, match="not in the experiment's plan"):
         evidence[SETUP.boundary()]
+
+
+def test_the_border_of_the_majority_is_where_most_answers_change() -> None:
+    """Flips leave the majority alone, so that its border is the noiseless one; 0.02 is a cell of its search."""
+    model = TorchModel(zoo.mnist_model())
+    images, labels = (torch.from_numpy(array) for array in zoo.mnist_images(2))
+    points = images.flip(0)
+    found = majority_distance(model, "flip:0.1", images, points, labels)
+    torch.testing.assert_close(found, border_distance(model, images, points, labels), rtol=0.02, atol=0.0)
 
 
 def test_a_fit_finds_the_sigmoid_it_was_made_from() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -14,8 +16,10 @@ from popskipjump.experiments.reproduce.base import (
     Evidence,
     Experiment,
     Finding,
+    Lab,
     Setup,
     Table,
+    Way,
     undecided_if_capped,
 )
 from popskipjump.experiments.reproduce.drawing import (
@@ -28,6 +32,7 @@ from popskipjump.experiments.reproduce.drawing import (
     finish,
     plain_log_axis,
 )
+from popskipjump.experiments.reproduce.majority import majority_distance
 from popskipjump.experiments.reproduce.numbers import (
     INTERVALS,
     Curve,
@@ -44,6 +49,8 @@ from popskipjump.experiments.reproduce.numbers import (
     show_ratios,
 )
 from popskipjump.experiments.reproduce.tables import FEW_MORE, KEPT
+from popskipjump.experiments.runner import RunData
+from popskipjump.metrics import summarise
 
 REFERENCE = "dropout"  # the paper's noise model for the figure in its main text
 
@@ -129,7 +136,7 @@ class NoiseLevels(Experiment):
 def label_pair(left: Axes, right: Axes, name: str, images: str) -> None:
     """Axes of a panel by iteration and one by query."""
     distance_axis(left)
-    plain_log_axis(right)
+    plain_log_axis(right, dense=False)
     distance_axis(right)
     finish(left, "iterations", "border distance (ℓ₂)", f"{name}, by iteration: median of {images}")
     finish(right, "queries per image", "", f"{name}, by query", legend=False)
@@ -174,25 +181,52 @@ class NoiseModel(Experiment):
     def plan(self, setup: Setup) -> list[Ask]:
         """PSJ and HSJ, without noise and at every level."""
         images = setup.images(setup.size.images)
-        noises = (None, *(noise for levels in setup.levels().values() for noise in levels))
+        noises = (None, *self.noises(setup))
         return [Ask(way, images) for noise in noises for way in (setup.psj(noise), setup.hsj(noise))]
+
+    def noises(self, setup: Setup) -> list[str]:
+        """All levels of all models."""
+        return [noise for levels in setup.levels().values() for noise in levels]
+
+    def notes(self, setup: Setup) -> list[str]:
+        """Whose border it is."""
+        whose = (
+            "The border distance is that of the classifier without noise. Under dropout, smoothing and cropping most "
+            "answers are those of another classifier, and PSJ looks for its border: the table has the distance to that "
+            "border on the same rays, too."
+        )
+        return [*super().notes(setup), whose]
+
+    def measure(self, lab: Lab, runs: Mapping[Way, RunData]) -> dict[str, np.ndarray]:
+        """Distance `(B,)` to the border of the majority of the answers, on the rays that PSJ found."""
+        found = {}
+        for noise in self.noises(lab.setup):
+            run = runs[lab.setup.psj(noise)]
+            if noise.startswith("logit"):  # the likeliest answer is the noiseless one
+                found[noise] = run.border_distances
+                continue
+            pictures = (torch.from_numpy(array) for array in (run.originals, run.points, run.labels))
+            found[noise] = majority_distance(lab.model, noise, *pictures).numpy().astype(float)
+        return found
 
     def table(self, evidence: Evidence) -> Table:
         """A row for each level: both attacks at the end."""
         setup = evidence.setup
         rows: list[tuple[Cell, ...]] = []
-        for noise in (None, *(noise for levels in setup.levels().values() for noise in levels)):
+        for noise in (None, *self.noises(setup)):
             psj, hsj = border(evidence[setup.psj(noise)]), border(evidence[setup.hsj(noise)])
             rows.append(
                 (
                     noise or "none",
                     *(round(v, 3) for v in psj[:3]),
+                    round(psj.median if noise is None else summarise(evidence.measured[noise]).median, 3),
                     *(round(v, 3) for v in hsj[:3]),
                     *(round(grown(evidence, attack, noise).value, 3) for attack in ("psj", "hsj")),
                 )
             )
-        spans = [f"{name}, {part}" for name in ("PSJ L2", "HSJ L2") for part in ("median", "40%", "60%")]
-        return Table(("noise", *spans, "PSJ / own without noise", "HSJ / own without noise"), rows)
+        psj_columns = ("PSJ L2, median", "40%", "60%", "PSJ L2 to the majority's border, median")
+        hsj_columns = ("HSJ L2, median", "40% ", "60% ")
+        return Table(("noise", *psj_columns, *hsj_columns, "PSJ / own without noise", "HSJ / own without noise"), rows)
 
     def draw(self, evidence: Evidence) -> Figure:
         """By iteration at the strongest noise, and at the end against the level."""
@@ -208,21 +242,22 @@ class NoiseModel(Experiment):
                 summaries = [border(evidence[way(noise)]) for noise in noises]
                 middle, low, high = (np.array([s[i] for s in summaries]) for i in range(3))
                 curve = Curve(np.arange(len(noises), dtype=float), middle, low, high)
-                ends.append(Line(curve, f"{label}, {' '.join(levels)}", colour, style, band=label == "PSJ"))
+                ends.append(Line(curve, label, colour, style, band=label == "PSJ"))
         draw_lines(left, lines)
         draw_lines(right, ends)
         for axes in (left, right):
             distance_axis(axes)
         finish(left, "iterations", "border distance (ℓ₂)", f"PSJ, strongest noise: median of {evidence.images()}")
-        most = max(len(levels) for levels in setup.levels().values())
-        right.set_xticks(range(most + 1), ["none", *(f"level {i + 1}" for i in range(most))])
-        finish(right, "noise level", "", f"After {setup.size.iterations} iterations: PSJ solid, HSJ dashed")
+        names = ["no noise", *("\n".join(same) for same in zip(*setup.levels().values(), strict=True))]
+        right.set_xticks(range(len(names)), names, fontsize=7)
+        title = f"After {setup.size.iterations} iterations: PSJ solid, HSJ dashed, colours as on the left"
+        finish(right, "", "", title, legend=False)
         return figure
 
     def verdict(self, evidence: Evidence) -> Finding:
         """PSJ keeps its distance everywhere; HSJ loses it at the strongest level of every model."""
         setup = evidence.setup
-        kept = {n: grown(evidence, "psj", n) for levels in setup.levels().values() for n in levels}
+        kept = {noise: grown(evidence, "psj", noise) for noise in self.noises(setup)}
         lost = {levels[-1]: grown(evidence, "hsj", levels[-1]) for levels in setup.levels().values()}
         far = [noise for noise, found in kept.items() if found.at_most(KEPT) is False]
         whole = [noise for noise, found in lost.items() if found.above(KEPT) is False]

@@ -293,7 +293,7 @@ class Acceleration(Experiment):
         for axes, name in zip(panels[3:], ("iteration", "clock", "asked"), strict=True):
             draw_lines(axes, lines[name])
         label_pair(panels[3], panels[5], "PSJ", f"{evidence.setup.images(evidence.setup.size.timed_images)} images")
-        plain_log_axis(panels[4])
+        plain_log_axis(panels[4], dense=False)
         distance_axis(panels[4])
         finish(panels[4], "seconds per image", "", "PSJ, by time", legend=False)
         return figure
