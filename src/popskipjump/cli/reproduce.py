@@ -73,7 +73,6 @@ def reproduce(
     from popskipjump.cli.output import folder_for
     from popskipjump.errors import InputError
     from popskipjump.experiments.reproduce import EXPERIMENTS, experiments_of
-    from popskipjump.experiments.reproduce.session import write_all
     from popskipjump.experiments.reproduce.study import MEASURED, RUNS, setup_of, study_of
     from popskipjump.experiments.runner import source_of
     from popskipjump.oracles.speed import threads as using
@@ -90,14 +89,8 @@ def reproduce(
         source = source_of(dataset, data, model, weights)
         folder = folder_for(out, {*EXPERIMENTS, RUNS, MEASURED}, force=force)
         study = study_of(source, setup_of(source, size, images), experiments, seed)
-        _run(study, experiments, folder)
-        with notes().status("") as status:
-
-            def say(experiment: Experiment) -> None:
-                status.update(f"{experiment.name}: table and figure")
-
-            for outcome in write_all(study, experiments, folder, _command(), white_box, say):
-                _report(outcome)
+        for outcome in _run(study, experiments, folder, white_box):
+            _report(outcome)
 
 
 def _size(*, quick: bool, paper: bool) -> Size:
@@ -127,20 +120,30 @@ def _possible(experiments: list[Experiment], *, alone: bool) -> tuple[list[Exper
     return experiments, foolbox.white_box_attacks()
 
 
-def _run(study: Study, experiments: list[Experiment], folder: Path) -> None:
-    """Make the missing runs under one progress bar."""
-    from popskipjump.experiments.reproduce.study import gather, jobs_of, still_to_do
+def _run(
+    study: Study, experiments: list[Experiment], folder: Path, white_box: dict[str, WhiteBoxAttack]
+) -> list[Outcome]:
+    """Make the missing runs and write the experiments, under one progress bar."""
+    from popskipjump.experiments.reproduce.session import Hooks, reproduce
+    from popskipjump.experiments.reproduce.study import jobs_of, still_to_do
 
     jobs = still_to_do(study, jobs_of(experiments, study.setup), folder)
     with Bar(notes(), sum(job.work for job in jobs) or 1.0) as bar:
 
         def begin(job: Job) -> None:
+            spec = study.spec(job.way)
+            votes = f" {spec.votes} votes" if spec.votes > 1 else ""
             bar.stage(
-                f"{jobs.index(job) + 1}/{len(jobs)} {study.spec(job.way).attack.name} {job.way.noise or ''}", job.work
+                f"{jobs.index(job) + 1}/{len(jobs)} {spec.attack.name}{votes} {spec.noise or 'no noise'}", job.work
             )
 
-        gather(study, jobs, folder, begin, bar.queries, lambda progress: bar.share(progress.share))
+        def write(experiment: Experiment) -> None:
+            bar.stage(f"{experiment.name}: table and figure", 0.0)
+
+        hooks = Hooks(begin, bar.queries, lambda progress: bar.share(progress.share), write)
+        outcomes = list(reproduce(study, experiments, jobs, folder, _command(), white_box, hooks))
         bar.done()
+        return outcomes
 
 
 def _command() -> str:

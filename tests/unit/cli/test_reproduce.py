@@ -141,6 +141,7 @@ def test_an_interrupted_command_keeps_its_runs_and_goes_on(
     assert result.exit_code == 130
     assert "goes on" in result.stderr
     assert len(list((tmp_path / "runs").iterdir())) == 2
+    assert not (tmp_path / "sample-factor").exists()
     monkeypatch.setattr(study, "collect", collect)
     assert psj(*words).exit_code == 0
     assert (tmp_path / "sample-factor" / "page.md").is_file()

@@ -15,7 +15,8 @@ import torch
 from popskipjump import __version__
 from popskipjump.experiments.reproduce.base import Evidence, Experiment, Finding, WhiteBoxAttack
 from popskipjump.experiments.reproduce.pages import Origin, load_arrays, save_arrays, write_experiment
-from popskipjump.experiments.reproduce.study import MEASURED, Study, found_runs
+from popskipjump.experiments.reproduce.study import MEASURED, Job, Study, found_runs, make
+from popskipjump.experiments.runner import RunProgress
 
 
 class Outcome(NamedTuple):
@@ -26,27 +27,58 @@ class Outcome(NamedTuple):
     folder: Path
 
 
-def write_all(
+class Hooks(NamedTuple):
+    """What a progress bar wants to hear."""
+
+    on_job: Callable[[Job], None]  # a run begins
+    on_queries: Callable[[int], None]  # so many were asked
+    on_progress: Callable[[RunProgress], None]  # of the run
+    on_experiment: Callable[[Experiment], None]  # its runs are done
+
+
+def reproduce(
     study: Study,
     experiments: Sequence[Experiment],
+    jobs: Sequence[Job],
     out: Path,
     command: str,
     white_box: Mapping[str, WhiteBoxAttack],
-    on_experiment: Callable[[Experiment], None],
+    hooks: Hooks,
 ) -> Iterator[Outcome]:
-    """Write the folders of experiments whose runs have been made, one after another."""
+    """Make the runs that are missing, and write the folder of each experiment as soon as it has its own.
+
+    Args:
+        study: what is attacked.
+        experiments: in the order in which they are written.
+        jobs: the runs that are missing; see `still_to_do`.
+        out: where to.
+        command: what the user typed.
+        white_box: attacks for the experiments that need them.
+        hooks: for a progress bar.
+    """
+    left = list(jobs)
     for experiment in experiments:
-        on_experiment(experiment)
-        runs = found_runs(study, experiment, out)
-        place = out / MEASURED / f"{experiment.name}-{study.digest(experiment)}.npz"
-        measured = load_arrays(place)
-        if measured is None:
-            measured = experiment.measure(study.lab(white_box), runs)
-            if measured:
-                save_arrays(place, measured)
-        evidence = Evidence(study.setup, runs, measured)
+        needed = {ask.way for ask in experiment.plan(study.setup)}
+        for job in [job for job in left if job.way in needed]:
+            hooks.on_job(job)
+            make(study, job, out, hooks.on_queries, hooks.on_progress)
+            left.remove(job)
+        hooks.on_experiment(experiment)
+        evidence = evidence_of(study, experiment, out, white_box)
         folder = out / experiment.name
         yield Outcome(experiment, write_experiment(folder, experiment, evidence, origin_of(study, command)), folder)
+
+
+def evidence_of(study: Study, experiment: Experiment, out: Path, white_box: Mapping[str, WhiteBoxAttack]) -> Evidence:
+    """The runs of an experiment, all of which have been made, and what it measures besides, once."""
+    runs = found_runs(study, experiment, out)
+    place = out / MEASURED / f"{experiment.name}-{study.digest(experiment)}.npz"
+    measured = load_arrays(place)
+    if measured is None:
+        measured = experiment.measure(study.lab(white_box), runs)
+        if measured:
+            save_arrays(place, measured)
+    return Evidence(study.setup, runs, measured)
 
 
 def origin_of(study: Study, command: str) -> Origin:

@@ -24,6 +24,7 @@ from popskipjump.storage import RunFolder, RunSpec
 CROP = 22  # the paper keeps images that are answered rightly with probability 0.75 under this crop
 AT_LEAST = 0.75
 TOGETHER = 30  # images that one call of the network takes at about the price of one
+MEASURED_SCHEMA = 1  # raised when an experiment measures something else than before
 RUNS, MEASURED = "runs", "measured"  # folders beside the experiments' own
 
 
@@ -51,6 +52,7 @@ class Study:
         """A name for what an experiment measures besides its runs: equal if nothing that it follows from differs."""
         asks = experiment.plan(self.setup)
         facts = {
+            "schema": MEASURED_SCHEMA,
             "experiment": experiment.name,
             "size": asdict(self.setup.size),
             "count": self.setup.count,
@@ -159,21 +161,16 @@ def expected_work(way: Way) -> float:
     return asked * way.votes * cost
 
 
-def gather(
+def make(
     study: Study,
-    jobs: Iterable[Job],
+    job: Job,
     out: Path,
-    on_job: Callable[[Job], None],
     on_queries: Callable[[int], None],
     on_progress: Callable[[RunProgress], None],
 ) -> None:
-    """Make the runs that are missing, one after another; each is kept as it grows."""
-    for job in jobs:
-        on_job(job)
-        ids = [int(i) for i in study.image_ids[: job.images]]
-        collect(
-            study.spec(job.way), ids, out / RUNS, source=study.source, on_queries=on_queries, on_progress=on_progress
-        )
+    """Make a run, or what is missing of it; it is kept as it grows."""
+    ids = [int(i) for i in study.image_ids[: job.images]]
+    collect(study.spec(job.way), ids, out / RUNS, source=study.source, on_queries=on_queries, on_progress=on_progress)
 
 
 def found_runs(study: Study, experiment: Experiment, out: Path) -> dict[Way, RunData]:
