@@ -67,9 +67,9 @@ def l2_brendel_bethge(module: nn.Module, images: Tensor, labels: Tensor, starts:
         steps: of its descent along the border.
     """
     foolbox = _foolbox()
-    attack = foolbox.attacks.L2BrendelBethgeAttack(steps=steps)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it announces that its optimiser is compiled at the first use
+        attack = foolbox.attacks.L2BrendelBethgeAttack(steps=steps)
         points: Tensor = attack.run(_model(module), images, labels, starting_points=starts.clone())
     return points
 
