@@ -53,9 +53,15 @@ def queries(run: RunData) -> Summary:
 
 
 def at_queries(curve: Curve, count: float) -> float:
-    """The median distance that a curve has reached after `count` queries; inf before it begins."""
-    reached = np.flatnonzero(curve.x <= count)
-    return float(curve.median[reached[-1]]) if len(reached) else math.inf
+    """The median distance that a curve has reached after `count` queries; inf before it begins.
+
+    Between two iterations it is read off the line that a figure with logarithmic axes shows.
+    """
+    if count < curve.x[0]:
+        return math.inf
+    if not np.isfinite(curve.median).all():
+        return float(curve.median[np.flatnonzero(curve.x <= count)[-1]])
+    return float(np.exp(np.interp(math.log(count), np.log(curve.x), np.log(np.maximum(curve.median, 1e-12)))))
 
 
 def ratio(value: float, reference: float) -> float:

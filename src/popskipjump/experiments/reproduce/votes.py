@@ -117,6 +117,8 @@ class VotesRatio(Experiment):
                         (x, m.ratio),
                         arrowprops={"arrowstyle": "->", "color": colour, "lw": 1.4},
                     )
+        top = max(self.match(evidence, t, radius).ratio for t in temperatures for radius in RADII)
+        axes.set_ylim(0.8, 2.5 * top)
         axes.axhline(1.0, color="#777777", linewidth=0.8, linestyle=":")
         plain_log_axis(axes)
         plain_log_axis(axes, "y")

@@ -56,6 +56,14 @@ class WhiteBox(Experiment):
     claim = "PSJ's adversarial points are on par with those of white-box attacks, even under strong noise."
     needs_white_box = True
 
+    def notes(self, setup: Setup) -> list[str]:
+        """Why one of them fails at low temperatures."""
+        vanishing = (
+            "PGD follows the cross-entropy of the tempered logits. At low temperatures the softmax is exactly 1 in float32 "
+            "and its gradient vanishes, so PGD fails there; Brendel-Bethge follows the border, which no temperature moves."
+        )
+        return [*super().notes(setup), vanishing]
+
     def plan(self, setup: Setup) -> list[Ask]:
         """PSJ and PSJ-TrueGrad at each temperature."""
         images = setup.images(setup.size.images)
