@@ -59,8 +59,9 @@ class WhiteBox(Experiment):
     def notes(self, setup: Setup) -> list[str]:
         """Why one of them fails at low temperatures."""
         vanishing = (
-            "PGD follows the cross-entropy of the tempered logits. At low temperatures the softmax is exactly 1 in float32 "
-            "and its gradient vanishes, so PGD fails there; Brendel-Bethge follows the border, which no temperature moves."
+            "PGD follows the cross-entropy of the tempered logits. At low temperatures the softmax is exactly 1 in "
+            "float32 and its gradient vanishes, so PGD fails there; Brendel-Bethge follows the border, which no "
+            "temperature moves."
         )
         return [*super().notes(setup), vanishing]
 
