@@ -105,10 +105,14 @@ def distance_axis(axes: Axes) -> None:
 
 
 def bars(axes: Axes, groups: Sequence[str], series: Sequence[tuple[str, Sequence[float]]]) -> None:
-    """Bars side by side: for every series a value in each group."""
+    """Bars side by side on a logarithmic axis, with room for a legend: for every series a value in each group."""
+    shown = [value for _, values in series for value in values if value > 0]
     width = 0.8 / max(len(series), 1)
     for number, (name, values) in enumerate(series):
         places = np.arange(len(groups)) + (number - (len(series) - 1) / 2) * width
         drawn = axes.bar(places, values, width * 0.92, color=COLOURS[number % len(COLOURS)], label=name)
         axes.bar_label(drawn, [f"{v:,.0f}" if v >= 10 else f"{v:.2g}" for v in values], fontsize=6.5, padding=1)
     axes.set_xticks(np.arange(len(groups)), groups)
+    plain_log_axis(axes, "y", dense=False)
+    if shown:
+        axes.set_ylim(min(shown) / 2, max(shown) * (max(shown) / min(shown)) ** 0.4 * 1.5)

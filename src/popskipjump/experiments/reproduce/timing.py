@@ -184,7 +184,6 @@ class QueriesAndTime(Experiment):
         for which, (axes, label) in enumerate(zip(panels, ("queries per image", "seconds per image"), strict=True)):
             series = [(NAMES[part], [median_part(evidence, n, part)[which] for n in noises]) for part in PARTS]
             bars(axes, noises, series)
-            axes.set_yscale("log")
             finish(axes, "", label, "Strongest level of each noise model")
         return figure
 
@@ -274,7 +273,6 @@ class Acceleration(Experiment):
         for which, (axes, label) in enumerate(zip(panels[:2], ("queries per image", "seconds per image"), strict=True)):
             series = [(v, [median_part(evidence, v, part)[which] for part in PARTS]) for v in VARIANTS]
             bars(axes, [NAMES[part] for part in PARTS], series)
-            axes.set_yscale("log")
             finish(axes, "", label, f"Noise {self.noise}")
         panels[2].set_axis_off()
         lines: dict[str, list[Line]] = {"iteration": [], "clock": [], "asked": []}
