@@ -72,9 +72,7 @@ class Database:
         try:
             with self._errors():
                 self._check()
-                if write:
-                    self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
-                    self._connection.execute("PRAGMA synchronous = FULL")
+                self._connection.execute("PRAGMA synchronous = FULL")
         except BaseException:
             self._connection.close()
             raise
@@ -92,7 +90,8 @@ class Database:
             raise wrong_version(self.path, version)
 
     def create(self, spec_text: str) -> None:
-        """Make the tables of a new run."""
+        """Make the tables of a new run; the file remembers that it is written ahead (WAL)."""
+        self._value("PRAGMA journal_mode = WAL")
         with self._transaction():
             for table in _TABLES:
                 self._connection.execute(table)
