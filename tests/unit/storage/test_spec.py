@@ -56,9 +56,9 @@ def test_a_noise_model_and_its_spelling_are_the_same_run():
 @pytest.mark.parametrize(
     "change",
     [
-        {"dataset": "cifar10"}, {"data": "x"}, {"model": "x"}, {"weights": "x"}, {"attack": "hsj"}, {"noise": "flip:0.1"},
-        {"votes": 3}, {"norm": "linf"}, {"iterations": 31}, {"budget": 1000}, {"starts": "noise"}, {"targets": "next"},
-        {"seed": 1}, {"verdict": 0},
+        {"dataset": "cifar10"}, {"data": "x"}, {"model": "x"}, {"weights": "x"}, {"attack": "hsj"}, {"votes": 3},
+        {"noise": "flip:0.1"}, {"norm": "linf"}, {"iterations": 31}, {"budget": 1000}, {"starts": "noise"},
+        {"targets": "next"}, {"seed": 1}, {"verdict": 0},
     ],
     ids=str,
 )  # fmt: skip
