@@ -249,7 +249,7 @@ def _spans(ticket: Ticket) -> np.ndarray:
     first = np.flatnonzero(begins)
     spans = np.empty(len(first), dtype=_SPAN)
     spans["image"], spans["first"] = image[first], serial[first]
-    spans["count"] = np.diff(first, append=len(image))
+    spans["count"][:-1], spans["count"][-1:] = first[1:] - first[:-1], len(image) - first[-1:]
     return spans
 
 
