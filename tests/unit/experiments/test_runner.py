@@ -8,7 +8,7 @@ import torch
 from run_toys import IMAGES, Linear, Logging, everything, source_with, spec_of
 
 from popskipjump import InputError, OracleError, Status, evaluate
-from popskipjump.errors import StorageError
+from popskipjump.errors import NotARunError, StorageError
 from popskipjump.experiments import runner
 from popskipjump.experiments.runner import collect, load, resume
 from popskipjump.storage import Journal, info
@@ -232,6 +232,14 @@ def test_images_that_are_not_there_are_refused_before_the_first_query(tmp_path, 
 def test_another_source_than_the_specs_is_refused(tmp_path, source):
     with pytest.raises(InputError, match="the spec says data set 'mnist'"):
         collect(spec_of(source).but(dataset="mnist"), [0], tmp_path, source=source)
+
+
+def test_the_folder_of_another_run_under_this_name_is_refused(tmp_path, source):
+    one, two = spec_of(source), spec_of(source, seed=1)
+    collect(one, [0], tmp_path, source=source)
+    (tmp_path / one.digest).rename(tmp_path / two.digest)
+    with pytest.raises(NotARunError, match="another spec"):
+        collect(two, [0], tmp_path, source=source)
 
 
 def test_a_renamed_folder_is_read_but_not_gone_on_with(tmp_path, source):

@@ -77,6 +77,14 @@ def test_a_reader_writes_nothing(tmp_path):
     assert everything(path) == before
 
 
+def test_a_run_in_a_folder_without_the_right_to_write_can_be_read(tmp_path, monkeypatch):
+    path = made(tmp_path)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with RunFolder.reading(path) as folder:
+        assert folder.finished() == [1, 2]
+    assert not (path / "results.sqlite-shm").exists()
+
+
 def test_a_second_process_is_told_that_the_run_is_busy(tmp_path):
     script = (
         "import sys; from pathlib import Path; from popskipjump.storage import RunFolder, RunSpec\n"
