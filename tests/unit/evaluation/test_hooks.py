@@ -32,7 +32,7 @@ def test_a_wrapped_oracle_sees_every_query_under_its_image_and_number():
     assert report.border_distances is not None, "the white box is that of the oracle within"
 
 
-@pytest.mark.parametrize("after", [0, 30, "in the verdict"])
+@pytest.mark.parametrize("after", [0, 20, "in the verdict"])
 def test_an_interruption_is_passed_on_if_asked_for(after):
     def stopping(limit):
         calls = []
