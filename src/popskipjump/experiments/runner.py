@@ -6,7 +6,7 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -250,13 +250,12 @@ def _attack(
         journalled.append(folder.journalled(oracle, group, on_queries))
         return journalled[0]
 
-    attack: Any = spec.attack.config(spec.iterations)
     try:
         report = evaluate(
             source.model,
             source.images[chosen],
             labels,
-            attack,
+            spec.attack.config(spec.iterations),
             spec.noise,
             spec.norm,
             None if spec.targets is None else (labels + 1) % source.classes,
