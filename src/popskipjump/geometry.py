@@ -53,6 +53,21 @@ class Norm(Protocol):
     def ascent(self, gradient: Tensor) -> Tensor:
         """The direction of norm one that climbs fastest along each gradient: `(B, d)` -> `(B, d)`; 0 stays 0."""
 
+    def turn(self, change: Tensor, gradient: Tensor, angle: Tensor) -> Tensor:
+        """Turn a change from the original towards a gradient, as a border across that gradient allows.
+
+        Args:
+            change: `(B, d)` from the originals to border points.
+            gradient: `(B, d)` towards the adversarial side.
+            angle: `(B,)` how far, in radians.
+
+        Returns:
+            `(B, d)` the new change; in L2 the border's nearest point, if the angle is that of its normal.
+        """
+
+    def tangent(self, vectors: Tensor, change: Tensor) -> Tensor:
+        """The part of vectors that does not change the distance, to first order: `(B, d)`, `(B, d)` -> `(B, d)`."""
+
 
 class _L2:
     name = "l2"
@@ -67,6 +82,16 @@ class _L2:
     def ascent(self, gradient: Tensor) -> Tensor:
         size = per_row(self.size(gradient))
         return gradient / torch.where(size > 0, size, torch.ones_like(size))
+
+    def turn(self, change: Tensor, gradient: Tensor, angle: Tensor) -> Tensor:
+        # Thales: the feet of the perpendiculars on all planes through the point lie on this circle.
+        side = self.ascent(self.tangent(gradient, change)) * per_row(self.size(change))
+        cos, sin = per_row(torch.cos(angle)), per_row(torch.sin(angle))
+        return cos * (cos * change + sin * side)
+
+    def tangent(self, vectors: Tensor, change: Tensor) -> Tensor:
+        radial = self.ascent(change)
+        return torch.addcmul(vectors, radial, per_row(inner(vectors, radial)), value=-1)
 
 
 class _Linf:
@@ -83,6 +108,13 @@ class _Linf:
 
     def ascent(self, gradient: Tensor) -> Tensor:
         return gradient.sign()
+
+    def turn(self, change: Tensor, gradient: Tensor, angle: Tensor) -> Tensor:
+        # A cube has no circle: step along the gradient's signs, and let the search cut the largest changes.
+        return change + per_row(self.size(change) * torch.tan(angle)) * self.ascent(gradient)
+
+    def tangent(self, vectors: Tensor, change: Tensor) -> Tensor:
+        return vectors
 
 
 L2: Norm = _L2()

@@ -12,9 +12,11 @@ from popskipjump.attacks.parts.direction import Count
 from popskipjump.attacks.parts.start import Pool, find_starts, from_noise, from_pool, majority_adversarial
 from popskipjump.attacks.pop_skip_jump import PopSkipJump
 from popskipjump.attacks.problem import Problem
+from popskipjump.attacks.quick_skip_jump import QuickSkipJump
 
 ATTACKS: dict[str, Callable[[], Any]] = {
     "psj": PopSkipJump,
+    "qsj": QuickSkipJump,
     "hsj": HopSkipJump,
     "boundary": BoundaryAttack,
     "psj-true-gradient": partial(PopSkipJump, true_gradient=True),
@@ -35,6 +37,7 @@ __all__ = [
     "PopSkipJump",
     "Problem",
     "Progress",
+    "QuickSkipJump",
     "Step",
     "Trace",
     "find_starts",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from popskipjump.attacks.notes import Notes
 from popskipjump.errors import BudgetError, OracleError, StorageError
 from popskipjump.geometry import Norm
 from popskipjump.oracles import Criterion, Ledger, MajorityVote, Oracle, Ticket, WhiteBox
@@ -39,6 +40,9 @@ class Problem:
     failed: dict[int, str] = field(default_factory=dict)  # row -> what the classifier did
     pools: dict[str, object] = field(default_factory=dict)  # random directions, drawn at their first use
     on_queries: Callable[[int], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.notes = Notes(len(self.original))
 
     @property
     def device(self) -> torch.device:

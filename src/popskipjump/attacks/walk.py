@@ -24,6 +24,7 @@ class BoundaryWalk:
     direction: Direction
     advance: Advance
     iterations: int
+    keep_nearer: bool = False
 
     def init(self, problem: Problem, rows: Tensor, start: Tensor) -> Step:
         """See `Attack`."""
@@ -43,8 +44,17 @@ class BoundaryWalk:
         # A search that the budget cut short, or that saw no border, may be anywhere: the place before it is better.
         broke = ~found.settled & (problem.affordable(border.rows) < getattr(self.locate, "per_step", 1))
         faint = _faint(found)
+        take = ~broke & ~faint
+        if self.keep_nearer:
+            problem.notes.write("reached", border.rows, found.distance)
+            faint &= False
+            again = problem.notes.read("turned", border.rows, 1.0) == 0
+            nearer = found.distance <= border.distance
+            refused = problem.notes.read("refused", border.rows, 0.0)
+            problem.notes.write("refused", border.rows, torch.where(nearer | again, 0.0, refused + 1))
+            take = ~broke & (nearer | again)
         ended |= dict.fromkeys(border.rows[faint].tolist(), Status.FLAT)
-        return Step(merge(~broke & ~faint, found, border), ended)
+        return Step(merge(take, found, border), ended)
 
 
 def _faint(border: Border) -> Tensor:

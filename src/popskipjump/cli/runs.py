@@ -15,7 +15,7 @@ from popskipjump.cli.console import output, plain_errors
 if TYPE_CHECKING:
     from popskipjump.storage import RunInfo
 
-ROOT = Path("psj-runs")
+ROOT = Path("psj-reproduce") / "runs"  # where `psj reproduce` keeps them unless it is told otherwise
 
 
 def runs(

@@ -120,7 +120,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 def sigmoid_chart(
     centre: float, slope: float, low: float, high: float, asked: np.ndarray, adversarial: np.ndarray
 ) -> SigmoidChart | None:
-    """A small plot for one image; None without a fit.
+    """A small plot for one image, without dots where the answers were not kept; None without a fit.
 
     Args:
         centre: z, in units of the line.
@@ -130,7 +130,7 @@ def sigmoid_chart(
         asked: `(P,)` decisions at P evenly spaced places.
         adversarial: `(P,)` how many of them were adversarial.
     """
-    if not all(map(math.isfinite, (centre, slope, low, high))) or not asked.any():
+    if not all(map(math.isfinite, (centre, slope, low, high))):
         return None
     right, bottom = SMALL_WIDTH - MARGIN, SMALL_HEIGHT - MARGIN
 

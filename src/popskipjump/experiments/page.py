@@ -172,8 +172,6 @@ def _image(run: RunData, row: int) -> ImageView:
 
 
 def _sigmoid(run: RunData, row: int) -> SigmoidChart | None:
-    if not run.probe_asked.shape[1]:
-        return None
     centre, slope, low, high = (float(run.trace_sigmoid[name][-1, row]) for name in ("centre", "slope", "low", "high"))
     return sigmoid_chart(centre, slope, low, high, run.probe_asked[row], run.probe_adversarial[row])
 

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from popskipjump.oracles.base import is_whole
 from popskipjump.storage import ImageResult, Journalled, RunFolder, RunSpec
 
 __all__ = [
-    "DEFAULT_ROOT",
     "Place",
     "RunData",
     "RunProgress",
@@ -32,7 +31,6 @@ __all__ = [
     "source_of",
 ]
 
-DEFAULT_ROOT = Path("psj-runs")  # the folder of run folders, unless another is named
 GROUP = 50  # images attacked together: enough for large batches, few enough to finish now and then
 _TRACE_BYTES = 256 << 20  # what the points of one group's trace may take
 _TRACE = ("distance", "queries", "centre", "slope", "low", "high", "gap")
@@ -113,7 +111,7 @@ def collect(
     source = source_of() if source is None else source
     source.check(spec)
     wanted = _checked(images, len(source.images))
-    if (found := _found(Path(root) / spec.digest, wanted)) is not None:
+    if (found := _found(Path(root) / spec.digest, spec, wanted)) is not None:
         return found
     with RunFolder.working(Path(root), spec) as folder:
         folder.begin(wanted, source.place._asdict(), versions())
@@ -177,11 +175,12 @@ def load(folder: Path) -> RunData:
         return _data(run, finished)
 
 
-def _found(path: Path, images: list[int]) -> RunData | None:
+def _found(path: Path, spec: RunSpec, images: list[int]) -> RunData | None:
     """The images, if all are finished; nothing is locked, so another process may be at work on others."""
     try:
         with RunFolder.reading(path) as folder:
-            return _data(folder, images) if set(images) <= set(folder.finished()) else None
+            complete = folder.spec == spec and set(images) <= set(folder.finished())
+            return _data(folder, images) if complete else None
     except NotARunError:  # not begun yet, or not a run: whoever opens it for writing finds out
         return None
 
@@ -251,13 +250,12 @@ def _attack(
         journalled.append(folder.journalled(oracle, group, on_queries))
         return journalled[0]
 
-    attack: Any = spec.attack.config(spec.iterations)
     try:
         report = evaluate(
             source.model,
             source.images[chosen],
             labels,
-            attack,
+            spec.attack.config(spec.iterations),
             spec.noise,
             spec.norm,
             None if spec.targets is None else (labels + 1) % source.classes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -54,7 +55,7 @@ class Database:
 
     Args:
         path: the file.
-        write: whether to change it; a reader never makes or changes a file.
+        write: whether to change it; a reader changes nothing, and needs no right to write in the folder.
 
     Raises:
         NotARunError: the file has another version.
@@ -65,16 +66,12 @@ class Database:
         self.path = path
         self._session: int | None = None
         with self._errors():
-            mode = "rwc" if write else "ro"
-            self._connection = sqlite3.connect(
-                f"file:{quote(str(path.absolute()))}?mode={mode}", uri=True, isolation_level=None
-            )
+            address = f"file:{quote(str(path.absolute()))}?mode={'rwc' if write else _reading_mode(path)}"
+            self._connection = sqlite3.connect(address, uri=True, isolation_level=None)
         try:
             with self._errors():
                 self._check()
-                if write:
-                    self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
-                    self._connection.execute("PRAGMA synchronous = FULL")
+                self._connection.execute("PRAGMA synchronous = FULL")
         except BaseException:
             self._connection.close()
             raise
@@ -92,7 +89,8 @@ class Database:
             raise wrong_version(self.path, version)
 
     def create(self, spec_text: str) -> None:
-        """Make the tables of a new run."""
+        """Make the tables of a new run; the file remembers that it is written ahead (WAL)."""
+        self._value("PRAGMA journal_mode = WAL")
         with self._transaction():
             for table in _TABLES:
                 self._connection.execute(table)
@@ -200,6 +198,13 @@ class Database:
             f"{self.path} is damaged ({why}). Nothing was changed. Restore it from a copy, or move the folder "
             f"{self.path.parent} away and run the command again."
         )
+
+
+def _reading_mode(path: Path) -> str:
+    """SQLite wants to make files of its own beside one written ahead, unless it is told that nothing is pending."""
+    ahead = path.with_name(f"{path.name}-wal")
+    pending = ahead.is_file() and ahead.stat().st_size > 0
+    return "ro" if pending or os.access(path.parent, os.W_OK) else "ro&immutable=1"
 
 
 def wrong_version(path: Path, found: object) -> NotARunError:

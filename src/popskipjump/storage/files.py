@@ -75,9 +75,13 @@ class Lock:
                 "or stop it; what it has finished is kept."
             ) from error
         self._file = file
-        with writing(self._path):
-            os.ftruncate(file, 0)
-            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        try:
+            with writing(self._path):
+                os.ftruncate(file, 0)
+                os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(

@@ -88,7 +88,7 @@ class RunFolder:
             _check_database(database, spec)
             with writing(path):
                 (path / ARRAYS).mkdir(exist_ok=True)
-            journal = Journal(path / JOURNAL)
+            journal = Journal(path / JOURNAL, spec.digest)
             stack.callback(journal.close)
             folder = cls(path, spec, database, journal)
             folder._drop_finished()

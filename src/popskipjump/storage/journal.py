@@ -25,7 +25,7 @@ from popskipjump.oracles import Oracle, Replay, Ticket, device_of
 from popskipjump.oracles.classifier import checked_labels
 from popskipjump.storage.files import writing
 
-MAGIC = b"psj journal 1\n"
+MAGIC = "psj journal 1 of {run}\n"
 _FRAME = struct.Struct("<II")  # length of the body, CRC-32 of the body
 _HEAD = struct.Struct("<BBdI")  # kind, bytes of a label, seconds spent so far, number of spans
 _SPAN = np.dtype([("image", "<i8"), ("first", "<i8"), ("count", "<i8")])
@@ -46,33 +46,34 @@ class Journal:
 
     Args:
         path: the file; made if there is none.
+        run: the digest of the run's spec.
 
     Raises:
-        DamagedRunError: the file is not a journal.
+        DamagedRunError: the file is not a journal, or that of another run.
         StorageError: the file cannot be read or written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, run: str) -> None:
         self.path = path
+        self._header = MAGIC.format(run=run).encode()
         self.seconds = 0.0  # spent up to the last record
         self._answers: dict[int, list[tuple[int, np.ndarray]]] = {}
         self._failures: dict[tuple[int, int], tuple[str, str]] = {}  # (image, number) -> name and text
-        self._end = len(MAGIC)
-        self._last_answer = len(MAGIC)  # where the last record with answers ends
+        self._end = len(self._header)
+        self._last_answer = len(self._header)  # where the last record with answers ends
         with writing(path):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             content = path.read_bytes()
-            if len(content) < len(MAGIC) and MAGIC.startswith(content):  # new, or killed while being made
-                os.ftruncate(self._file, 0)
-                self._write(0, MAGIC)
-                content = MAGIC
-        if not content.startswith(MAGIC):
+            if len(content) < len(self._header) and self._header.startswith(content):  # new, or killed while being made
+                self._write(0, self._header)
+                content = self._header
+        if not content.startswith(self._header):
             os.close(self._file)
             raise DamagedRunError(
-                f"{path} is not a journal of answers. Nothing was changed. Move it away to attack the unfinished "
+                f"{path} is not the journal of this run. Nothing was changed. Move it away to attack the unfinished "
                 "images again from the start."
             )
-        for record, end in _records(content):
+        for record, end in _records(content, len(self._header)):
             self._learn(record)
             self._note_end(end, record.labels is not None)
         with writing(path):
@@ -118,8 +119,8 @@ class Journal:
     def clear(self) -> None:
         """Drop everything: the images are finished."""
         with writing(self.path):
-            os.ftruncate(self._file, len(MAGIC))
-        self._end = self._last_answer = len(MAGIC)
+            os.ftruncate(self._file, len(self._header))
+        self._end = self._last_answer = len(self._header)
         self._answers, self._failures, self.seconds = {}, {}, 0.0
 
     def _append(self, body: bytes) -> None:
@@ -213,9 +214,8 @@ class _Asking:
         return self._owner.ask_anew(points, ticket)
 
 
-def _records(content: bytes) -> Iterator[tuple[Record, int]]:
-    """The whole records after the header, each with the place where it ends; nothing after the first torn one."""
-    place = len(MAGIC)
+def _records(content: bytes, place: int) -> Iterator[tuple[Record, int]]:
+    """The whole records from `place` on, each with the place where it ends; nothing after the first torn one."""
     while place + _FRAME.size <= len(content):
         length, checksum = _FRAME.unpack_from(content, place)
         body = content[place + _FRAME.size : place + _FRAME.size + length]
@@ -249,7 +249,7 @@ def _spans(ticket: Ticket) -> np.ndarray:
     first = np.flatnonzero(begins)
     spans = np.empty(len(first), dtype=_SPAN)
     spans["image"], spans["first"] = image[first], serial[first]
-    spans["count"] = np.diff(first, append=len(image))
+    spans["count"][:-1], spans["count"][-1:] = first[1:] - first[:-1], len(image) - first[-1:]
     return spans
 
 

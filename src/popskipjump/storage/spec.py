@@ -10,16 +10,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from popskipjump.attacks import ATTACKS, BoundaryAttack, HopSkipJump, PopSkipJump
+from popskipjump.attacks import ATTACKS
 from popskipjump.errors import InputError, UnknownNameError
 from popskipjump.noise import describe
 
 SCHEMA = 1  # raised when the files change their layout, or when an equal spec would give other results
 DIGEST_LENGTH = 16  # hexadecimal digits of sha256 in a folder's name
 
-AttackChoice = PopSkipJump | HopSkipJump | BoundaryAttack
-
-_CLASSES: dict[str, type[AttackChoice]] = {"psj": PopSkipJump, "hsj": HopSkipJump, "boundary": BoundaryAttack}
+_CLASSES: dict[str, type[Any]] = {name: kind for name, kind in ATTACKS.items() if isinstance(kind, type)}
 
 
 class AttackSpec(BaseModel):
@@ -31,31 +29,30 @@ class AttackSpec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Literal["psj", "hsj", "boundary"]
+    name: str  # of a configuration in `ATTACKS`: "psj", "hsj", ...
     arguments: dict[str, Any] = Field(default_factory=dict)
 
     @classmethod
-    def of(cls, attack: str | AttackChoice) -> AttackSpec:
-        """From one of the names of `ATTACKS`, or from a configuration."""
+    def of(cls, attack: Any) -> AttackSpec:
+        """From one of the names of `ATTACKS`, or from a configuration such as `PopSkipJump(per_step=5)`."""
         if isinstance(attack, str):
             if attack not in ATTACKS:
                 raise UnknownNameError("attack", attack, ATTACKS)
             attack = ATTACKS[attack]()
-        for name, kind in _CLASSES.items():
-            if type(attack) is kind:
-                return cls(name=name, arguments=_dumped(attack))  # type: ignore[arg-type]  # the names are the literals
-        raise InputError(f"only PopSkipJump, HopSkipJump and BoundaryAttack can be kept in a run, not {attack!r}.")
+        return cls(name=_name_of(attack), arguments=_dumped(attack))
 
     @model_validator(mode="after")
     def _complete(self) -> AttackSpec:
         """Arguments in their one full form: defaults filled in, numbers of the declared types."""
+        if self.name not in _CLASSES:
+            raise UnknownNameError("attack", self.name, _CLASSES)
         known = {field.name for field in fields(_CLASSES[self.name])}
         if unknown := sorted(set(self.arguments) - known):
             raise UnknownNameError(f"argument of {self.name}", unknown[0], known)
         object.__setattr__(self, "arguments", _dumped(self.config()))
         return self
 
-    def config(self, iterations: int | None = None) -> AttackChoice:
+    def config(self, iterations: int | None = None) -> Any:
         """The configuration that this describes; None leaves the attack's own number of iterations."""
         config = _adapter(self.name).validate_json(json.dumps(self.arguments), strict=True)
         return config if iterations is None else replace(config, iterations=iterations)
@@ -70,14 +67,21 @@ class AttackSpec(BaseModel):
 
 
 @cache
-def _adapter(name: str) -> TypeAdapter[AttackChoice]:
+def _adapter(name: str) -> TypeAdapter[Any]:
     return TypeAdapter(_CLASSES[name])
 
 
-def _dumped(config: AttackChoice) -> dict[str, Any]:
+def _name_of(config: Any) -> str:
+    for name, kind in _CLASSES.items():
+        if type(config) is kind:
+            return name
+    known = ", ".join(kind.__name__ for kind in _CLASSES.values())
+    raise InputError(f"only {known} can be kept in a run, not {config!r}.")
+
+
+def _dumped(config: Any) -> dict[str, Any]:
     """All arguments but the iterations, as JSON has them, in the declared types (2 becomes 2.0 in a float)."""
-    name = next(name for name, kind in _CLASSES.items() if type(config) is kind)
-    adapter = _adapter(name)
+    adapter = _adapter(_name_of(config))
     plain = adapter.validate_json(adapter.dump_json(config), strict=True)
     arguments: dict[str, Any] = adapter.dump_python(plain, mode="json", exclude={"iterations"})
     return arguments
@@ -87,8 +91,8 @@ class RunSpec(BaseModel):
     """Everything that the results of a run follow from; two runs with equal specs are one run.
 
     How many images are attacked is not part of it: a run's images are known by their ids, so that one can ask for 40
-    and later for 200. `attack` also takes a name of `ATTACKS` or a configuration such as `PopSkipJump(per_step=5)`, the
-    iterations of which count unless `iterations` is given; `noise` also takes a noise model.
+    and later for 200. `attack` also takes a name of `ATTACKS` or a configuration such as `PopSkipJump(per_step=5)`, and
+    its iterations count unless `iterations` is given; `noise` also takes a noise model.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -120,6 +124,8 @@ class RunSpec(BaseModel):
     def _iterations_of_attack(cls, choices: Any) -> Any:
         if isinstance(choices, dict) and "iterations" not in choices:
             attack = choices.get("attack")
+            if isinstance(attack, str) and attack in ATTACKS:
+                attack = ATTACKS[attack]()
             if is_dataclass(attack) and hasattr(attack, "iterations"):
                 return {**choices, "iterations": attack.iterations}
         return choices

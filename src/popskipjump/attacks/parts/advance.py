@@ -63,3 +63,48 @@ class HalvingStep:
             trying = trying[~success.cpu()]
             step = step / 2
         return outer
+
+
+@dataclass(frozen=True)
+class ArcStep:
+    """A step on the circle through the original and the border point, as far as earlier steps paid.
+
+    On a plane border the nearest point lies on that circle, at the angle of the normal; how far along it a direction
+    leads is measured by every step: the ratio of distances before and after gives the angle that would have been best.
+
+    Args:
+        first: angle of the first step, in radians.
+        smallest, largest: limits of the angle.
+        learn: weight of the newest measurement.
+    """
+
+    first: float = 0.5
+    smallest: float = 0.02
+    largest: float = 1.0
+    learn: float = 0.3
+    patience: int = 3
+
+    def __call__(self, problem: Problem, border: Border, gradient: Tensor, iteration: int) -> Tensor:
+        """See `Advance`."""
+        rows, notes = border.rows, problem.notes
+        angle = notes.read("angle", rows, self.first)
+        if "reached" in notes:
+            before, reached = notes.read("before", rows, 0.0), notes.read("reached", rows, 0.0)
+            turned = notes.read("turned", rows, 0.0)
+            ratio = before / reached.clamp(min=1e-12)
+            best = torch.atan((ratio - torch.cos(turned)) / torch.sin(turned.clamp(min=1e-3))).clamp(0, 1.2)
+            best = torch.where(turned > 0, best, angle)
+            angle = ((1 - self.learn) * angle + self.learn * best).clamp(self.smallest, self.largest)
+        notes.write("angle", rows, angle)
+        notes.write("before", rows, border.distance)
+        again = notes.read("refused", rows, 0.0) >= self.patience
+        angle = torch.where(again, 0.0, angle)
+        notes.write("turned", rows, angle)
+        width = notes.read("width", rows, 0.0)
+        window = (1.5 * angle**2 + 0.01 + 2 * width).clamp(max=0.5)
+        notes.write("window", rows, window)
+        notes.write("tolerance", rows, torch.maximum((0.3 * angle**2).clamp(max=0.01), width / 4).clamp(min=0.002))
+        original = problem.original[rows.to(problem.device)]
+        change = problem.norm.turn(border.point - original, gradient, problem.on_device(angle))
+        ahead = clip(original + change, problem.bounds)
+        return clip(original + per_row(problem.on_device(1 + window)) * (ahead - original), problem.bounds)

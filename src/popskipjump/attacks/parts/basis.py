@@ -1,0 +1,144 @@
+"""In which coordinates a border's normal may be uneven: frequencies of images and signals, or none."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import torch
+from torch import Tensor
+
+_SMALLEST = 16  # values of an input below which there is no spectrum to speak of
+_EDGES = (0.0, 1.9, 3.1, 4.5, 6.1)  # of the lowest bands, in half-waves over the input; from there on by a factor
+_FACTOR = 1.28
+_LOW = (0.1, 0.16, 0.25, 0.35, 0.5, 0.7)  # cut-offs of the candidate spectra, in units of the highest frequency
+_HIGH = (0.35, 0.5, 0.7, 0.9)
+_PEAK = (0.2, 0.35, 0.5, 0.7, 1.0)
+_LEAST = 1e-3  # what every candidate leaves to the bands it does not favour
+
+
+@dataclass(frozen=True)
+class Basis:
+    """An orthonormal cosine basis of inputs of one shape, its bands, and candidates for the spectrum of a normal.
+
+    The last two axes (one, if the input has one or two short ones) are space, and the others are channels. A band
+    holds the coefficients of similar frequency, apart for the mean of the channels ("grey") and their differences.
+    """
+
+    shape: tuple[int, ...]
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def axes(self) -> tuple[int, int, int]:
+        """Channels, height, width."""
+        if self.dimension < _SMALLEST:
+            return 1, 1, self.dimension
+        space = 2 if len(self.shape) >= 2 and min(self.shape[-2:]) >= 4 else 1
+        height = self.shape[-2] if space == 2 else 1
+        return self.dimension // (height * self.shape[-1]), height, self.shape[-1]
+
+    @cached_property
+    def _matrices(self) -> tuple[Tensor, Tensor, Tensor]:
+        sizes = self.axes if self.dimension >= _SMALLEST else (1, 1, 1)
+        channels, height, width = (cosines(n) for n in sizes)
+        return channels, height, width
+
+    def to_coefficients(self, points: Tensor) -> Tensor:
+        """`(M, d)` -> `(M, d)`."""
+        if self.dimension < _SMALLEST:
+            return points
+        channels, height, width = (m.to(points.device) for m in self._matrices)
+        cube = points.reshape(len(points), *self.axes)
+        cube = cube @ width.T
+        if len(height) > 1:
+            cube = height @ cube
+        if len(channels) > 1:
+            cube = (channels @ cube.flatten(2)).reshape(cube.shape)
+        return cube.reshape(points.shape)
+
+    def to_points(self, coefficients: Tensor) -> Tensor:
+        """`(M, d)` -> `(M, d)`, the inverse."""
+        if self.dimension < _SMALLEST:
+            return coefficients
+        channels, height, width = (m.to(coefficients.device) for m in self._matrices)
+        cube = coefficients.reshape(len(coefficients), *self.axes)
+        if len(channels) > 1:
+            cube = (channels.T @ cube.flatten(2)).reshape(cube.shape)
+        if len(height) > 1:
+            cube = height.T @ cube
+        return (cube @ width).reshape(coefficients.shape)
+
+    @cached_property
+    def _frequency(self) -> Tensor:
+        """`(d,)` half-waves over the input, of each coefficient."""
+        channels, height, width = self.axes
+        radius = torch.sqrt(torch.arange(height).unsqueeze(1) ** 2 + torch.arange(width).unsqueeze(0) ** 2.0)
+        return radius.flatten().repeat(channels)
+
+    @cached_property
+    def _coloured(self) -> Tensor:
+        """`(d,)` 0 for the mean over the channels, 1 for their differences."""
+        channels, height, width = self.axes
+        return (torch.arange(channels) > 0).to(torch.int64).repeat_interleave(height * width)
+
+    @cached_property
+    def band(self) -> Tensor:
+        """`(d,)` int64: the band of each coefficient."""
+        if self.dimension < _SMALLEST:
+            return torch.zeros(self.dimension, dtype=torch.int64)
+        edges = list(_EDGES)
+        while edges[-1] <= float(self._frequency.max()):
+            edges.append(edges[-1] * _FACTOR)
+        radial = torch.bucketize(self._frequency, torch.tensor(edges), right=True)
+        _, band = torch.unique(radial + len(edges) * self._coloured, return_inverse=True)
+        return band
+
+    @cached_property
+    def size(self) -> Tensor:
+        """`(N,)` float32: coefficients of each band."""
+        return torch.bincount(self.band).to(torch.float32)
+
+    def by_band(self, values: Tensor) -> Tensor:
+        """Sums over bands: `(A, d)` -> `(A, N)`."""
+        sums = torch.zeros(len(values), len(self.size), device=values.device)
+        return sums.index_add_(1, self.band.to(values.device), values)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """A number for each band to all of its coefficients: `(A, N)` -> `(A, d)`."""
+        return values[:, self.band.to(values.device)]
+
+    @cached_property
+    def candidates(self) -> Tensor:
+        """`(J, N)`: variance of each coefficient of a unit normal, by band, the even one first; each adds up to 1."""
+        of_band = self.by_band(torch.stack((self._frequency, self._coloured.to(torch.float32)))) / self.size
+        frequency, coloured = of_band[0] / max(self.axes[1:]), of_band[1]
+        profiles = [torch.ones_like(frequency)]
+        if self.dimension >= _SMALLEST:
+            above = frequency.clamp(min=1e-2)
+            profiles += [1 / (1 + (frequency / cut) ** 6) for cut in _LOW]
+            profiles += [1 / (1 + (cut / above) ** 6) for cut in _HIGH]
+            profiles += [torch.exp(-0.5 * ((above / peak).log2() / 0.35) ** 2) for peak in _PEAK]
+        kinds = [torch.ones_like(coloured)]
+        if self.axes[0] > 1:
+            kinds += [1 - coloured, coloured]
+        shapes = torch.stack([profile * kind + _LEAST * profile.max() for profile in profiles for kind in kinds])
+        return shapes / (shapes * self.size).sum(dim=1, keepdim=True)
+
+
+@lru_cache(maxsize=16)
+def basis_of(shape: tuple[int, ...]) -> Basis:
+    """The basis of a shape, made once."""
+    return Basis(shape)
+
+
+def cosines(size: int) -> Tensor:
+    """The orthonormal cosine basis (DCT-II), a row for each frequency: float32 `(size, size)`."""
+    place = torch.arange(size, dtype=torch.float64)
+    matrix = torch.cos(math.pi * (place + 0.5) * place.unsqueeze(1) / size) * math.sqrt(2 / size)
+    matrix[0] /= math.sqrt(2)
+    return matrix.to(torch.float32)

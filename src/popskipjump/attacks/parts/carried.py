@@ -1,0 +1,157 @@
+"""A search that begins where the last one ended: few queries, because most is known already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.border import Border
+from popskipjump.attacks.parts.locate import border_at
+from popskipjump.attacks.problem import Problem
+from popskipjump.geometry import l2_size
+from popskipjump.sigmoid import Estimate, Grid, SigmoidPosterior, mutual_information, shared_grid
+
+TWO_SIDED = ((0.0, 0.0), (0.01, 0.05), (0.01, 0.1), (0.03, 0.25), (0.1, 0.1), (0.25, 0.25))
+
+
+@dataclass(frozen=True)
+class CarriedSearch:
+    """Bayesian search on the part of the line where the border should be, with what the last search knew of the noise.
+
+    Args:
+        grid: what the sigmoid's parameters may be, along the part that is searched.
+        keep: how much of the last belief in (slope, floors) is carried over; the rest is even.
+        doubt: how much of the prior of the centre is even, the rest being normal around the predicted place.
+        fewest: queries of one search at least.
+        limit: and at most.
+        confidence: how sure the safe position is to lie on the adversarial side of the centre.
+    """
+
+    grid: Grid = field(default_factory=lambda: Grid(101, 12, (-0.5, 2.5), TWO_SIDED))
+    keep: float = 0.9
+    doubt: float = 0.1
+    fewest: int = 4
+    limit: int = 300
+    confidence: float = 0.95
+    per_step: int = 1
+
+    def __call__(
+        self, problem: Problem, rows: Tensor, outer: Tensor, iteration: int, previous: Border | None
+    ) -> Border:
+        """See `Locate`."""
+        search = _Carried(self, problem, rows, outer, iteration, previous)
+        while len(search.going):
+            search.ask()
+        return search.result()
+
+
+class _Carried:
+    """One search of all images in lock-step; those that are done leave."""
+
+    def __init__(
+        self,
+        config: CarriedSearch,
+        problem: Problem,
+        rows: Tensor,
+        outer: Tensor,
+        iteration: int,
+        previous: Border | None,
+    ) -> None:
+        self.config, self.problem, self.rows, self.outer = config, problem, rows, outer
+        self.grid = shared_grid(config.grid)
+        self.original = problem.original[rows.to(problem.device)]
+        self.gap = l2_size(outer - self.original).to("cpu", torch.float64)
+        # The predicted place lies in the middle of the part that is searched, which begins at the outer end.
+        window = problem.notes.read("window", rows, 1.0)
+        self.span = (2 * window / (1 + window)).clamp(max=1.0)
+        self.tolerance = problem.notes.read("tolerance", rows, 0.01)
+        self.posterior = self._prior()
+        self.going = torch.arange(len(rows))
+        self.asked = 0
+        blank = torch.zeros(len(rows), dtype=torch.float64)
+        self.position, self.safe, self.slope, self.low, self.high, self.doubt = (blank.clone() for _ in range(6))
+        self.searched = torch.zeros(len(rows), dtype=torch.int64)
+        self.settled = torch.zeros(len(rows), dtype=torch.bool)
+
+    def _prior(self) -> SigmoidPosterior:
+        prior = SigmoidPosterior.uniform(self.grid, len(self.rows))
+        if "channels" not in self.problem.notes:
+            return prior
+        place = self.grid.position
+        normal = torch.exp(-0.5 * ((place - 0.5) / 0.2) ** 2)
+        centre = (1 - self.config.doubt) * normal / normal.sum() + self.config.doubt / len(place)
+        last = self.problem.notes.read("channels", self.rows, 0.0)
+        channels = self.config.keep * last + (1 - self.config.keep) / self.grid.channels
+        prior.weights = (centre.unsqueeze(1) * channels.unsqueeze(1)).to(torch.float32)
+        return prior
+
+    def ask(self) -> None:
+        """One query for each image that is still searching."""
+        rows = self.rows[self.going]
+        broke = self.problem.affordable(rows) < 1
+        for row in self.problem.failed:
+            broke |= rows == row
+        self._leave(broke, False)
+        if not len(self.going):
+            return
+        value, total = mutual_information(self.posterior)
+        self.posterior.rescale(total)
+        best = value.numpy().argmax(axis=1).tolist()
+        position = self.span[self.going] * self.grid.askable[torch.tensor(best)]
+        chosen = self.going.to(self.problem.device)
+        points = self.problem.norm.blend(self.outer[chosen], self.original[chosen], self.problem.on_device(position))
+        answers = self.problem.decide(points, self.rows[self.going], "search").tolist()
+        self.posterior.update(best, answers)
+        self.asked += 1
+        if self.asked >= self.config.fewest:
+            span = self.span[self.going]
+            doubt = self.posterior.centre_deviation() * span
+            place = self.posterior.mean().centre * span
+            sure = doubt <= self.tolerance[self.going] * (1 - place).clamp(min=0.01)
+            self._leave(sure, True)
+            if self.asked >= self.config.limit:
+                self._leave(torch.ones(len(self.going), dtype=torch.bool), False)
+
+    def _leave(self, done: Tensor, settled: bool) -> None:
+        if not bool(done.any()):
+            return
+        who, posterior = self.going[done], self.posterior.select(done)
+        estimate, span = posterior.mean(), self.span[who]
+        self.position[who] = estimate.centre * span
+        low = posterior.centre_quantile(1 - self.config.confidence)
+        self.safe[who] = torch.minimum(low, estimate.centre) * span
+        self.slope[who] = estimate.log_slope - span.log10()
+        self.low[who], self.high[who] = estimate.low, estimate.high
+        self.doubt[who] = posterior.centre_deviation() * span
+        self.searched[who] = self.asked
+        self.settled[who] = settled
+        notes, rows = self.problem.notes, self.rows[who]
+        channels = posterior.channel_marginal()
+        notes.write("channels", rows, channels)
+        # The steepest transition that the answers allow, by relative distance: a wide one must have shown itself.
+        by_slope = channels.reshape(len(who), -1, self.grid.slopes).sum(dim=1).cumsum(dim=1)
+        index = (by_slope < 0.8).sum(dim=1).clamp(max=self.grid.slopes - 1)
+        steep = torch.pow(10.0, self.grid.log_slope[: self.grid.slopes][index]) / span
+        reach = (1 - self.position[who]).clamp(min=0.01)
+        notes.write("width", rows, 1 / (4 * steep * reach))
+        notes.write("lost", rows, estimate.lost)
+        self.going, self.posterior = self.going[~done], self.posterior.select(~done)
+
+    def result(self) -> Border:
+        """What was found for all images."""
+        estimate = Estimate(self.position, self.slope, self.low, self.high)
+        border = border_at(
+            self.problem,
+            self.rows,
+            self.outer,
+            self.position,
+            self.safe,
+            torch.ones_like(self.position),
+            self.searched,
+            self.settled,
+            estimate,
+        )
+        self.problem.notes.write("doubt", self.rows, self.doubt * border.distance / (1 - self.position).clamp(min=0.01))
+        return border
