@@ -10,6 +10,8 @@ from popskipjump.errors import DataError
 from popskipjump.experiments.reproduce import EXPERIMENTS
 from popskipjump.experiments.reproduce.overview import CLAIMS, overview_of, read_results, verdict_on, without_folders
 
+CLAIMED = {"table-1": (1, 2), "votes-ratio": (1,), "noise-level": (2, 3), "noise-model": (4,)}
+
 
 def _result(name: str, supported: bool | None = True) -> dict[str, Any]:
     origin = {"command": f"psj reproduce {name}", "date": "2030-01-02", "seed": 0, "preset": "quick"}
@@ -20,6 +22,7 @@ def _result(name: str, supported: bool | None = True) -> dict[str, Any]:
         "claim": EXPERIMENTS[name].claim,
         "supported": supported,
         "finding": "So it is.",
+        "claims": {str(number): supported for number in CLAIMED.get(name, ())},
         "notes": [],
         "images": "3 images",
         "origin": {**origin, "dataset": "mnist", "model": "mnist-cnn", "versions": {}},
@@ -47,13 +50,12 @@ def test_an_experiment_that_was_not_run_is_named() -> None:
     assert "Not run: cosine, table-2" in overview_of({"table-1": _result("table-1")}, {})
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"), [((True, True), True), ((True, False), False), ((True, None), None), ((True,), None)]
-)
+@pytest.mark.parametrize(("values", "expected"), [((True, True), True), ((True, False), False), ((True, None), None)])
 def test_a_claim_needs_all_its_tests(values: tuple[bool | None, ...], expected: bool | None) -> None:
-    claim = CLAIMS[0]
-    results = {name: _result(name, value) for name, value in zip(claim.tests, values, strict=False)}
-    assert verdict_on(claim, results) is expected
+    names = ("table-1", "votes-ratio")
+    results = {name: _result(name, value) for name, value in zip(names, values, strict=True)}
+    assert verdict_on(1, results) is expected
+    assert verdict_on(4, results) is None
 
 
 def test_the_last_folder_counts(tmp_path: Path) -> None:

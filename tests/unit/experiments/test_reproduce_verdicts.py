@@ -230,3 +230,24 @@ def test_the_gradient_must_take_more_queries_and_less_time(queries: float, secon
     measured = _timed(noises, dict.fromkeys(noises, (queries, seconds)), dict.fromkeys(noises, 2.0))
     evidence = evidence_of(experiment, lambda way: (1.0, 1.0), measured, UNCAPPED)
     assert experiment.verdict(evidence).supported is supported
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "expected"),
+    [
+        ("table-1", _as_published, {1: True, 2: True}),
+        ("table-1", _psj_breaks, {1: True, 2: False}),
+        ("table-1", _nothing_breaks, {1: True, 2: True}),
+        ("table-3", _as_published, {3: True}),
+        ("noise-level-complete", _as_published, {2: True, 3: True}),
+        ("noise-level-complete", _psj_breaks, {2: False, 3: True}),
+        ("noise-model", _as_published, {4: True}),
+        ("noise-model", _psj_breaks, {4: False}),
+        ("radius", _as_published, {}),
+    ],
+)
+def test_an_experiment_says_what_it_found_of_each_claim_of_the_introduction(
+    name: str, numbers: object, expected: dict[int, bool | None]
+) -> None:
+    experiment = EXPERIMENTS[name]
+    assert experiment.claims(evidence_of(experiment, numbers, setup=UNCAPPED)) == expected  # type: ignore[arg-type]

@@ -184,6 +184,10 @@ class Experiment(ABC):
 
     uses_levels = False
 
+    def claims(self, evidence: Evidence) -> dict[int, bool | None]:
+        """What the numbers say of the four claims of the introduction, by number; of those that are tested here."""
+        return {}
+
     @abstractmethod
     def table(self, evidence: Evidence) -> Table:
         """The numbers."""

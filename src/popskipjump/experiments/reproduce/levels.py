@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -113,24 +113,40 @@ class NoiseLevels(Experiment):
         """Distances on par with HSJ's at every level; queries that fall to HSJ's with the noise."""
         setup = evidence.setup
         base = evidence[setup.hsj()]
-        asked = queries(base).median
-        parts: list[str] = []
-        rules: list[bool | None] = []
+        parts = []
         for name, levels in self.models(setup).items():
             distances = [farther(evidence[setup.psj(n)], base) for n in levels]
-            calls = [ratio(queries(evidence[setup.psj(n)]).median, asked) for n in levels]
-            rules += [found.at_most(KEPT) for found in distances]
-            rules.append(all(a <= b * 1.05 for a, b in pairwise(calls)))
             parts.append(
                 f"{name} ({', '.join(levels)}): {', '.join(map(show_ratio, distances))} times HSJ's noiseless distance "
-                f"with {', '.join(map(show, calls))} times its queries"
+                f"with {', '.join(map(show, self._calls(evidence, levels)))} times its queries"
             )
-        limit = ratio(queries(evidence[setup.psj()]).median, asked)
+        (limit,) = self._calls(evidence, (None,))
         sentence = (
             f"{'; '.join(parts)}. Without noise PSJ asks {show(limit)} times HSJ's queries. On par: up to {KEPT}; "
             f"queries must grow with the noise, from at most {FEW_MORE} times HSJ's; {INTERVALS}."
         )
-        return undecided_if_capped(setup, Finding(all_of([*rules, limit <= FEW_MORE]), sentence))
+        return undecided_if_capped(
+            setup, Finding(all_of([self._on_par(evidence), self._converges(evidence)]), sentence)
+        )
+
+    def claims(self, evidence: Evidence) -> dict[int, bool | None]:
+        """HSJ's quality at every level, which needs all its queries; HSJ's queries as the noise vanishes."""
+        on_par = undecided_if_capped(evidence.setup, Finding(self._on_par(evidence), "")).supported
+        return {2: on_par, 3: self._converges(evidence)}
+
+    def _calls(self, evidence: Evidence, noises: Sequence[str | None]) -> list[float]:
+        """PSJ's queries under some noises, relative to HSJ's without noise."""
+        asked = queries(evidence[evidence.setup.hsj()]).median
+        return [ratio(queries(evidence[evidence.setup.psj(noise)]).median, asked) for noise in noises]
+
+    def _on_par(self, evidence: Evidence) -> bool | None:
+        setup = evidence.setup
+        noises = [noise for levels in self.models(setup).values() for noise in levels]
+        return all_of(farther(evidence[setup.psj(n)], evidence[setup.hsj()]).at_most(KEPT) for n in noises)
+
+    def _converges(self, evidence: Evidence) -> bool:
+        calls = [self._calls(evidence, (None, *levels)) for levels in self.models(evidence.setup).values()]
+        return all(few <= more * 1.05 for found in calls for few, more in pairwise(found)) and calls[0][0] <= FEW_MORE
 
 
 def label_pair(left: Axes, right: Axes, name: str, images: str) -> None:
@@ -270,6 +286,11 @@ class NoiseModel(Experiment):
         rules = [*(found.at_most(KEPT) for found in kept.values()), *(found.above(KEPT) for found in lost.values())]
         finding = Finding(all_of(rules), sentence)
         return undecided_if_capped(setup, finding) if far else finding
+
+    def claims(self, evidence: Evidence) -> dict[int, bool | None]:
+        """The same distance under every noise model."""
+        kept = all_of(grown(evidence, "psj", noise).at_most(KEPT) for noise in self.noises(evidence.setup))
+        return {4: undecided_if_capped(evidence.setup, Finding(kept, "")).supported}
 
 
 def grown(evidence: Evidence, attack: str, noise: str | None) -> Ratio:

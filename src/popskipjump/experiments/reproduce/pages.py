@@ -48,6 +48,7 @@ def write_experiment(folder: Path, experiment: Experiment, evidence: Evidence, o
         "claim": experiment.claim,
         "supported": finding.supported,
         "finding": finding.sentence,
+        "claims": {str(number): value for number, value in experiment.claims(evidence).items()},
         "notes": notes,
         "images": evidence.images(),
         "origin": {**origin.__dict__, "versions": dict(origin.versions)},

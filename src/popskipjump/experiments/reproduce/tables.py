@@ -163,6 +163,15 @@ class Table1(FlipTable):
         broken = (found[-1].above(KEPT) for found in rivals.values())
         return Finding(all_of([*(found.at_most(KEPT) for found in kept), *broken]), sentence)
 
+    def claims(self, evidence: Evidence) -> dict[int, bool | None]:
+        """Nearer than three votes with fewer queries; as near as without noise."""
+        kept = [growth(evidence, "PSJ", flips).at_most(KEPT) for flips in FLIPS[1:]]
+        nearer = []
+        for flips in FLIPS[1:]:
+            ours, theirs = (evidence[way_of(evidence.setup, name, flips)] for name in ("PSJ", "HSJ-repeat3"))
+            nearer += [farther(ours, theirs).at_most(1.0), queries(ours).median < queries(theirs).median]
+        return {1: all_of(nearer), 2: all_of(kept)}
+
 
 class Table2(FlipTable):
     """Distances of five attacks."""
@@ -239,3 +248,7 @@ class Table3(FlipTable):
         )
         fewer = None if is_short(evidence.setup) else boundary < 1
         return Finding(all_of([more <= FEW_MORE, fewer, noisy <= SLIGHTLY, votes < 1]), sentence)
+
+    def claims(self, evidence: Evidence) -> dict[int, bool | None]:
+        """HSJ's queries where there is no noise."""
+        return {3: ratio(median_queries(evidence, "PSJ", 0), median_queries(evidence, "HSJ", 0)) <= FEW_MORE}

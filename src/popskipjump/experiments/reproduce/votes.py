@@ -144,3 +144,7 @@ class VotesRatio(Experiment):
         if any(r < MUCH for r in matched):
             return Finding(False, sentence)
         return Finding(None if any(r < MUCH for r in bounds) else True, sentence)
+
+    def claims(self, evidence: Evidence) -> dict[int, bool | None]:
+        """Its own claim is the first."""
+        return {1: self.verdict(evidence).supported}
