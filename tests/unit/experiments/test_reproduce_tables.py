@@ -18,7 +18,8 @@ from popskipjump.experiments.reproduce.majority import majority_distance
 from popskipjump.experiments.reproduce.numbers import at_queries, by_queries, ratio, show
 from popskipjump.experiments.reproduce.pages import csv_of, markdown_of
 from popskipjump.experiments.reproduce.sigmoids import fit_sigmoid, logistic
-from popskipjump.experiments.reproduce.study import expected_work, jobs_of
+from popskipjump.experiments.reproduce.study import expected_work, jobs_of, setup_of, study_of
+from popskipjump.experiments.runner import source_of
 from popskipjump.metrics import border_distance, paper_unit
 from popskipjump.rng import Key
 
@@ -110,6 +111,16 @@ def test_experiments_share_their_runs() -> None:
     assert len(every) < 0.6 * apart
     plain = next(job for job in every if job.way == SETUP.psj())
     assert plain.images == max(QUICK.images, QUICK.table_images)
+
+
+def test_what_an_experiment_measures_does_not_depend_on_the_others() -> None:
+    source = source_of()
+    setup = setup_of(source, QUICK, None)
+    alone = study_of(source, setup, [EXPERIMENTS["acceleration"]], 0)
+    together = study_of(source, setup, EXPERIMENTS.values(), 0)
+    assert len(alone.image_ids) == QUICK.timed_images < len(together.image_ids)
+    assert alone.digest(EXPERIMENTS["acceleration"]) == together.digest(EXPERIMENTS["acceleration"])
+    assert together.digest(EXPERIMENTS["acceleration"]) != together.digest(EXPERIMENTS["queries-and-time"])
 
 
 def test_more_votes_and_more_noise_are_expected_to_take_longer() -> None:

@@ -56,11 +56,16 @@ class Study:
             "experiment": experiment.name,
             "size": asdict(self.setup.size),
             "count": self.setup.count,
-            "images": self.image_ids.tolist(),
+            "images": self.image_ids[: images_needed(experiment, self.setup)].tolist(),
             "base": self.spec(Way(PopSkipJump())).digest,
             "runs": [(self.spec(ask.way).digest, ask.images) for ask in asks],
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def images_needed(experiment: Experiment, setup: Setup) -> int:
+    """The most images that any part of an experiment looks at."""
+    return max([ask.images for ask in experiment.plan(setup)], default=setup.images(setup.size.timed_images))
 
 
 def setup_of(source: Source, size: Size, count: int | None) -> Setup:
@@ -80,8 +85,7 @@ def setup_of(source: Source, size: Size, count: int | None) -> Setup:
 
 def study_of(source: Source, setup: Setup, experiments: Iterable[Experiment], seed: int) -> Study:
     """Choose as many images as the experiments need."""
-    counts = [ask.images for experiment in experiments for ask in experiment.plan(setup)]
-    most = max([*counts, setup.images(setup.size.timed_images)])
+    most = max(images_needed(experiment, setup) for experiment in experiments)
     probability = correct_probability(Cropping(CROP), source.model)
     try:
         ids = zoo.select_images(
