@@ -88,7 +88,7 @@ def reproduce(
         experiments, white_box = _possible(experiments_of(name), alone=name in EXPERIMENTS)
         source = source_of(dataset, data, model, weights)
         folder = folder_for(out, {*EXPERIMENTS, RUNS, MEASURED}, force=force)
-        study = study_of(source, setup_of(source, size, images), experiments, seed)
+        study = study_of(source, setup_of(source, size, images), experiments, seed, folder)
         for outcome in _run(study, experiments, folder, white_box):
             _report(outcome)
 

@@ -76,9 +76,11 @@ def l2_brendel_bethge(module: nn.Module, images: Tensor, labels: Tensor, starts:
 
 def _foolbox() -> Any:
     require()
-    import foolbox
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it imports names that its own dependencies have deprecated
+        import foolbox
 
-    return foolbox
+        return foolbox
 
 
 def _model(module: nn.Module) -> Any:

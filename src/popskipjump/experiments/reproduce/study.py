@@ -15,6 +15,7 @@ import torch
 from popskipjump import BoundaryAttack, HopSkipJump, Pool, PopSkipJump, TorchModel, zoo
 from popskipjump.errors import InputError, NotARunError
 from popskipjump.experiments.reproduce.base import Ask, Experiment, Lab, Setup, Way, WhiteBoxAttack
+from popskipjump.experiments.reproduce.pages import load_arrays, save_arrays
 from popskipjump.experiments.reproduce.presets import Size
 from popskipjump.experiments.runner import RunData, RunProgress, Source, collect
 from popskipjump.noise import Cropping, Dropout
@@ -83,24 +84,32 @@ def setup_of(source: Source, size: Size, count: int | None) -> Setup:
     return Setup(source.dataset, shape, size, has_dropout, count)
 
 
-def study_of(source: Source, setup: Setup, experiments: Iterable[Experiment], seed: int) -> Study:
-    """Choose as many images as the experiments need."""
+def study_of(
+    source: Source, setup: Setup, experiments: Iterable[Experiment], seed: int, out: Path | None = None
+) -> Study:
+    """Choose as many images as the experiments need; the choice is kept in the folder `out`, if there is one."""
     most = max(images_needed(experiment, setup) for experiment in experiments)
+    facts = json.dumps([source.data, source.model_name, source.weights, CROP, AT_LEAST, seed, most])
+    place = None if out is None else out / MEASURED / f"images-{hashlib.sha256(facts.encode()).hexdigest()[:16]}.npz"
+    kept = None if place is None else load_arrays(place)
+    ids = _chosen(source, most, seed) if kept is None else kept["image_ids"]
+    if place is not None and kept is None:
+        save_arrays(place, {"image_ids": ids})
+    return Study(source, setup, ids, seed)
+
+
+def _chosen(source: Source, most: int, seed: int) -> np.ndarray:
+    """The paper's choice: in a random order, images that are answered rightly often enough when cropped."""
+    advice = "choose fewer with --images, or name a larger data set with --data"
+    if most > len(source.images):
+        raise InputError(f"{most} images are asked for, and the data has {len(source.images)}: {advice}.")
     probability = correct_probability(Cropping(CROP), source.model)
     try:
-        ids = zoo.select_images(
-            probability, source.images, source.labels, min(most, len(source.images)), at_least=AT_LEAST, seed=seed
-        )
+        return zoo.select_images(probability, source.images, source.labels, most, at_least=AT_LEAST, seed=seed)
     except InputError as error:
         raise InputError(
-            f"{most} images are asked for, but {error} These are the paper's rules (crops of {CROP} pixels); choose "
-            "fewer with --images, or name a larger data set with --data."
+            f"{most} images are asked for, but {error} These are the paper's rules (crops of {CROP} pixels): {advice}."
         ) from error
-    if len(ids) < most:
-        raise InputError(
-            f"{most} images are asked for, and the data has {len(source.images)}: pass --images or --data."
-        )
-    return Study(source, setup, ids, seed)
 
 
 @dataclass(frozen=True)
