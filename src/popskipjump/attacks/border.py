@@ -54,6 +54,29 @@ def merge(take: Tensor, new: Border, old: Border) -> Border:
     return new._replace(estimate=estimate)._replace(**tensors)
 
 
+def replace_rows(border: Border, index: Tensor, new: Border) -> Border:
+    """A border in which some images have another: index `(k,)` on the CPU, new of k images."""
+
+    def put(old: Tensor, fresh: Tensor) -> Tensor:
+        changed = old.clone()
+        changed[index.to(old.device)] = fresh
+        return changed
+
+    fresh = new._tensors()
+    tensors: dict[str, Any] = {name: put(old, fresh[name]) for name, old in border._tensors().items()}
+    if border.estimate is None or new.estimate is None:
+        return border._replace(**tensors)
+    estimate = Estimate(*(put(old, value) for old, value in zip(border.estimate, new.estimate, strict=True)))
+    return border._replace(estimate=estimate)._replace(**tensors)
+
+
+class NearerStart(Protocol):
+    """Looks for adversarial points nearer than the first border."""
+
+    def __call__(self, problem: Problem, border: Border) -> tuple[Tensor, Tensor]:
+        """Points `(A, d)`, and bool `(A,)` on the CPU whether they are nearer and adversarial."""
+
+
 class Locate(Protocol):
     """Finds the border on a line."""
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks.base import Step
-from popskipjump.attacks.border import Advance, Border, Direction, Locate, merge
+from popskipjump.attacks.border import Advance, Border, Direction, Locate, NearerStart, merge, replace_rows
 from popskipjump.attacks.problem import Problem
+from popskipjump.geometry import clip
 from popskipjump.types import Status
 
 _FEWEST_DIRECTIONS = 10  # fewer are not worth a step
@@ -25,10 +26,22 @@ class BoundaryWalk:
     advance: Advance
     iterations: int
     keep_nearer: bool = False
+    start: NearerStart | None = None
 
     def init(self, problem: Problem, rows: Tensor, start: Tensor) -> Step:
         """See `Attack`."""
         border = self.locate(problem, rows, start, 0, None)
+        if self.start is not None:
+            points, found = self.start(problem, border)
+            better = found.nonzero().flatten()
+            if len(better):
+                there = better.to(problem.device)
+                original = problem.original[rows[better].to(problem.device)]
+                outer = clip(original + 1.2 * (points[there] - original), problem.bounds)
+                new = self.locate(problem, rows[better], outer, 0, None)
+                nearer = new.distance < border.distance[better]
+                nearer &= problem.notes.read("missing", rows[better], 0.0) == 0
+                border = replace_rows(border, better[nearer], new.select(nearer))
         return Step(border, dict.fromkeys(rows[_faint(border)].tolist(), Status.NO_SIGNAL))
 
     def step(self, problem: Problem, before: Step, iteration: int) -> Step:
@@ -49,7 +62,7 @@ class BoundaryWalk:
             problem.notes.write("reached", border.rows, found.distance)
             faint &= False
             again = problem.notes.read("turned", border.rows, 1.0) == 0
-            nearer = found.distance <= border.distance
+            nearer = (found.distance <= border.distance) & (problem.notes.read("missing", border.rows, 0.0) == 0)
             refused = problem.notes.read("refused", border.rows, 0.0)
             problem.notes.write("refused", border.rows, torch.where(nearer | again, 0.0, refused + 1))
             take = ~broke & (nearer | again)

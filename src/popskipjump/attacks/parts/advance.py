@@ -93,6 +93,7 @@ class ArcStep:
             turned = notes.read("turned", rows, 0.0)
             ratio = before / reached.clamp(min=1e-12)
             best = torch.atan((ratio - torch.cos(turned)) / torch.sin(turned.clamp(min=1e-3))).clamp(0, 1.2)
+            best = torch.where(notes.read("missing", rows, 0.0) > 0, 0.0, best)
             best = torch.where(turned > 0, best, angle)
             angle = ((1 - self.learn) * angle + self.learn * best).clamp(self.smallest, self.largest)
         notes.write("angle", rows, angle)
@@ -102,9 +103,12 @@ class ArcStep:
         notes.write("turned", rows, angle)
         width = notes.read("width", rows, 0.0)
         window = (1.5 * angle**2 + 0.01 + 2 * width).clamp(max=0.5)
-        notes.write("window", rows, window)
+        enlarge = torch.maximum(1 + window, torch.where(again, 1.15, 1.03) / torch.cos(angle))
+        span = 1 - (1 - window) / enlarge
+        notes.write("span", rows, span)
+        notes.write("expected", rows, (1 - 1 / enlarge) / span)
         notes.write("tolerance", rows, torch.maximum((0.3 * angle**2).clamp(max=0.01), width / 4).clamp(min=0.002))
         original = problem.original[rows.to(problem.device)]
         change = problem.norm.turn(border.point - original, gradient, problem.on_device(angle))
         ahead = clip(original + change, problem.bounds)
-        return clip(original + per_row(problem.on_device(1 + window)) * (ahead - original), problem.bounds)
+        return clip(original + per_row(problem.on_device(enlarge)) * (ahead - original), problem.bounds)

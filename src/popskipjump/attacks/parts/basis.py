@@ -129,6 +129,19 @@ class Basis:
         shapes = torch.stack([profile * kind + _LEAST * profile.max() for profile in profiles for kind in kinds])
         return shapes / (shapes * self.size).sum(dim=1, keepdim=True)
 
+    @cached_property
+    def corners(self) -> Tensor:
+        """`(k, d)` the regular patterns of the highest frequencies, with both signs: checkers, rows, columns."""
+        channels, height, width = self.axes
+        if self.dimension < _SMALLEST:
+            return torch.zeros(0, self.dimension)
+        row, column = (1 - 2 * (torch.arange(n) % 2) for n in (height, width))
+        planes = [row.unsqueeze(1) * column, torch.ones(height, 1) * column]
+        if height > 1:
+            planes.append(row.unsqueeze(1) * torch.ones(1, width))
+        flat = torch.stack([plane.flatten().repeat(channels).to(torch.float32) for plane in planes])
+        return torch.cat((flat, -flat))
+
 
 @lru_cache(maxsize=16)
 def basis_of(shape: tuple[int, ...]) -> Basis:

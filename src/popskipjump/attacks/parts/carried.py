@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from popskipjump.attacks.border import Border
+from popskipjump.attacks.border import Border, replace_rows
 from popskipjump.attacks.parts.locate import border_at
 from popskipjump.attacks.problem import Problem
 from popskipjump.geometry import l2_size
 from popskipjump.sigmoid import Estimate, Grid, SigmoidPosterior, mutual_information, shared_grid
 
+_EDGE = 0.015  # of the part that is searched: a border there is not a border seen
 TWO_SIDED = ((0.0, 0.0), (0.01, 0.05), (0.01, 0.1), (0.03, 0.25), (0.1, 0.1), (0.25, 0.25))
 
 
@@ -41,7 +42,19 @@ class CarriedSearch:
         self, problem: Problem, rows: Tensor, outer: Tensor, iteration: int, previous: Border | None
     ) -> Border:
         """See `Locate`."""
-        search = _Carried(self, problem, rows, outer, iteration, previous)
+        span = problem.notes.read("span", rows, 1.0)
+        border = self._search(problem, rows, outer, span, problem.notes.read("expected", rows, 0.5))
+        beyond = (border.position > (1 - _EDGE) * span) & (span < 1)  # adversarial all along: there is more to gain
+        further = (beyond & (problem.affordable(rows) > self.fewest)).nonzero().flatten()
+        if len(further):
+            there = further.to(problem.device)
+            whole = torch.ones(len(further), dtype=torch.float64)
+            new = self._search(problem, rows[further], border.point[there], whole, 0.5 * whole)
+            border = replace_rows(border, further, new)
+        return border
+
+    def _search(self, problem: Problem, rows: Tensor, outer: Tensor, span: Tensor, expected: Tensor) -> Border:
+        search = _Carried(self, problem, rows, outer, span, expected)
         while len(search.going):
             search.ask()
         return search.result()
@@ -56,16 +69,14 @@ class _Carried:
         problem: Problem,
         rows: Tensor,
         outer: Tensor,
-        iteration: int,
-        previous: Border | None,
+        span: Tensor,
+        expected: Tensor,
     ) -> None:
         self.config, self.problem, self.rows, self.outer = config, problem, rows, outer
         self.grid = shared_grid(config.grid)
         self.original = problem.original[rows.to(problem.device)]
         self.gap = l2_size(outer - self.original).to("cpu", torch.float64)
-        # The predicted place lies in the middle of the part that is searched, which begins at the outer end.
-        window = problem.notes.read("window", rows, 1.0)
-        self.span = (2 * window / (1 + window)).clamp(max=1.0)
+        self.span, self.expected = span, expected
         self.tolerance = problem.notes.read("tolerance", rows, 0.01)
         self.posterior = self._prior()
         self.going = torch.arange(len(rows))
@@ -80,11 +91,11 @@ class _Carried:
         if "channels" not in self.problem.notes:
             return prior
         place = self.grid.position
-        normal = torch.exp(-0.5 * ((place - 0.5) / 0.2) ** 2)
-        centre = (1 - self.config.doubt) * normal / normal.sum() + self.config.doubt / len(place)
+        normal = torch.exp(-0.5 * ((place - self.expected.unsqueeze(1)) / 0.2) ** 2)
+        centre = (1 - self.config.doubt) * normal / normal.sum(dim=1, keepdim=True) + self.config.doubt / len(place)
         last = self.problem.notes.read("channels", self.rows, 0.0)
         channels = self.config.keep * last + (1 - self.config.keep) / self.grid.channels
-        prior.weights = (centre.unsqueeze(1) * channels.unsqueeze(1)).to(torch.float32)
+        prior.weights = (centre.unsqueeze(2) * channels.unsqueeze(1)).to(torch.float32)
         return prior
 
     def ask(self) -> None:
@@ -153,5 +164,6 @@ class _Carried:
             self.settled,
             estimate,
         )
+        self.problem.notes.write("missing", self.rows, (self.position < _EDGE * self.span).to(torch.float64))
         self.problem.notes.write("doubt", self.rows, self.doubt * border.distance / (1 - self.position).clamp(min=0.01))
         return border

@@ -72,7 +72,8 @@ class ShapedDirections:
         """
         width = problem.notes.read("width", border.rows, 0.0)
         span = dimensions.sqrt() * width
-        return torch.sqrt(self.radius**2 + span**2).clamp(max=max(self.reach, self.radius))
+        scale = problem.notes.read("scale", border.rows, 1.0)
+        return torch.sqrt((scale * self.radius) ** 2 + span**2).clamp(max=max(self.reach, self.radius))
 
     def _counts(self, problem: Problem, border: Border, belief: Belief, basis: Basis, iteration: int) -> Tensor:
         """How many directions pay: int64 `(A,)`.
@@ -122,8 +123,13 @@ class ShapedDirections:
             )
             signal += answers.signal
             squares += answers.squares
+            last = answers.imbalance
             shift = (shift - self.balance * answers.imbalance).clamp(*_FURTHEST) if self.balance else shift
-        problem.notes.write("shift", rows, shift)
+        scale = problem.notes.read("scale", rows, 1.0)
+        lost = (last.abs() > 1.5) & (shift.abs() > 2.0)
+        fresh = torch.where(lost, scale * 0.4, (scale * 1.15).clamp(max=1.0)).clamp(min=0.01)
+        problem.notes.write("scale", rows, fresh)
+        problem.notes.write("shift", rows, torch.where(lost, 0.0, shift))
         weight = (deviation / per_row(problem.on_device(unit))) ** 2
         return Evidence(
             basis.to_coefficients(signal) / per_row(problem.on_device(unit)),
