@@ -6,6 +6,10 @@ PopSkipJumpError
 │   └── UnknownNameError  no attack, noise model or norm of that name
 ├── OracleError         the classifier's answer cannot be used
 ├── BudgetError         a query would exceed the budget (a part forgot to ask first)
+├── StorageError        a run's folder cannot be read or written; nothing in it was overwritten
+│   ├── NotARunError    no run, or a run of another spec or of another version of the files
+│   ├── DamagedRunError a file of the run does not hold what was written to it
+│   └── BusyRunError    another process is at work in the folder
 └── MissingExtraError   an optional dependency is not installed (also an ImportError)
 """
 
@@ -39,6 +43,22 @@ class OracleError(PopSkipJumpError):
 
 class BudgetError(PopSkipJumpError):
     """A query would exceed the budget; nothing was asked."""
+
+
+class StorageError(PopSkipJumpError):
+    """A run's folder cannot be read or written; nothing in it was overwritten."""
+
+
+class NotARunError(StorageError):
+    """The folder holds no run, or one of another spec or of another version of the files."""
+
+
+class DamagedRunError(StorageError):
+    """A file of the run does not hold what was written to it."""
+
+
+class BusyRunError(StorageError):
+    """Another process is at work in the folder."""
 
 
 class MissingExtraError(PopSkipJumpError, ImportError):

@@ -58,6 +58,7 @@ class AttackResult:
     status: list[Status]
     trace: Trace
     estimate: Estimate | None  # (B,) of the last search lines
+    probes: Tensor | None  # (B, 2, P) int64, what was asked and found adversarial there; see `Border`
 
 
 class Progress(NamedTuple):
@@ -78,6 +79,7 @@ def run(
     *,
     stop_distance: float | None = None,
     keep_points: bool = True,
+    keep_interrupted: bool = True,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> AttackResult:
     """Run an attack from starting points to the end of every image.
@@ -90,6 +92,7 @@ def run(
         status: B, how the others have ended already; changed in place.
         stop_distance: an image leaves once its point is this near.
         keep_points: keep every iteration's points in the trace.
+        keep_interrupted: end with what was found at Ctrl-C, instead of passing it on.
         on_progress: called after every iteration.
     """
     record = _Record(problem, attack.iterations, keep_points)
@@ -109,6 +112,8 @@ def run(
             for row in now.border.rows.tolist():
                 status[row] = Status.FINISHED
     except KeyboardInterrupt:
+        if not keep_interrupted:
+            raise
         status[:] = [Status.INTERRUPTED if s is Status.RUNNING else s for s in status]
     return record.result(status)
 
@@ -144,6 +149,7 @@ class _Record:
         self.points = problem.original.to("cpu", copy=True)
         self.history = self.points.expand(*shape, problem.dimension).clone() if keep_points else None
         self.final = torch.full((images,), torch.inf, dtype=torch.float64)
+        self.probes: Tensor | None = None
 
     def write(self, iteration: int, border: Border) -> None:
         """Note an iteration's border."""
@@ -161,6 +167,10 @@ class _Record:
         if border.estimate is not None:
             e = border.estimate
             self.sigmoid[:, iteration, rows] = torch.stack((e.centre, e.slope, e.low, e.high))
+        if border.probes is not None:
+            if self.probes is None:
+                self.probes = border.probes.new_zeros(len(self.points), *border.probes.shape[1:])
+            self.probes[rows] = border.probes
         if self.history is not None:
             self.history[iteration, rows] = border.point.cpu()
         final = self._final_points(border)
@@ -198,4 +208,4 @@ class _Record:
         trace = Trace(self.distance, self.queries, self.history, centre, slope, low, high, self.gap)
         known = not bool(torch.isnan(centre[-1]).all())
         estimate = Estimate(centre[-1], slope[-1].log10(), low[-1], high[-1]) if known else None
-        return AttackResult(self.points, self.final, status, trace, estimate)
+        return AttackResult(self.points, self.final, status, trace, estimate, self.probes)

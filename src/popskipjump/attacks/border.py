@@ -26,6 +26,7 @@ class Border(NamedTuple):
     searched: Tensor  # (A,) int64, decisions asked in the search
     settled: Tensor  # (A,) bool, False where the budget or a cap cut the search short
     estimate: Estimate | None = None  # (A,) of the sigmoid along the line; None for a search without noise
+    probes: Tensor | None = None  # (A, 2, P) int64, how often each place was asked, and was adversarial; None likewise
 
     def select(self, chosen: Tensor) -> Border:
         """Some of the images: an index or a mask `(A,)` on the CPU."""
@@ -42,8 +43,8 @@ def merge(take: Tensor, new: Border, old: Border) -> Border:
     """Row by row, the new border where `take` is true, else the old one: bool `(A,)` on the CPU."""
 
     def choose(fresh: Tensor, kept: Tensor) -> Tensor:
-        mask = take.to(fresh.device)
-        return torch.where(mask.unsqueeze(1) if fresh.ndim == 2 else mask, fresh, kept)
+        mask = take.to(fresh.device).reshape(-1, *[1] * (fresh.ndim - 1))
+        return torch.where(mask, fresh, kept)
 
     before = old._tensors()
     tensors: dict[str, Any] = {name: choose(fresh, before[name]) for name, fresh in new._tensors().items()}

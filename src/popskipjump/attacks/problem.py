@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks.notes import Notes
-from popskipjump.errors import BudgetError, OracleError
+from popskipjump.errors import BudgetError, OracleError, StorageError
 from popskipjump.geometry import Norm
 from popskipjump.oracles import Criterion, Ledger, MajorityVote, Oracle, Ticket, WhiteBox
 from popskipjump.rng import Key
@@ -81,7 +81,7 @@ class Problem:
         with self.ledger.during(phase):
             try:
                 decisions = self._ask(points, rows)
-            except BudgetError:
+            except (BudgetError, StorageError):  # no fault of the classifier
                 raise
             except Exception as error:
                 decisions = self._ask_each(points, rows, error)
@@ -128,6 +128,8 @@ class Problem:
                 decisions[chosen] = self._ask(points[chosen], rows[mine])
             except BudgetError:
                 continue  # it cannot pay to be asked again: it ends with its budget
+            except StorageError:
+                raise
             except Exception as again:
                 self.failed[row] = f"{type(again).__name__}: {again}"
         if len(self.failed) == len(self.original):

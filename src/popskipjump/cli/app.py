@@ -10,6 +10,10 @@ from popskipjump.cli.attack import attack
 from popskipjump.cli.attacks import attacks
 from popskipjump.cli.demo import demo
 from popskipjump.cli.noises import noises
+from popskipjump.cli.report import report
+from popskipjump.cli.reproduce import reproduce
+from popskipjump.cli.resume import resume
+from popskipjump.cli.runs import runs
 
 app = typer.Typer(
     name="psj",
@@ -22,6 +26,10 @@ app.command()(demo)
 app.command()(attack)
 app.command()(attacks)
 app.command()(noises)
+app.command()(reproduce)
+app.command()(runs)
+app.command()(resume)
+app.command()(report)
 
 
 def _show_version(wanted: bool) -> None:

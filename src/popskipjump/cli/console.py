@@ -26,7 +26,7 @@ def notes() -> Console:
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
+def plain_errors(when_interrupted: str = "nothing was written") -> Iterator[None]:
     """Turn errors that are raised on purpose into one line and an exit code, and Ctrl-C into another."""
     try:
         yield
@@ -34,5 +34,5 @@ def plain_errors() -> Iterator[None]:
         notes().print(Text(f"error: {' '.join(str(error).split())}", style="bold red"))
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as error:
-        notes().print(Text("interrupted: nothing was written.", style="bold yellow"))
+        notes().print(Text(f"interrupted: {when_interrupted}.", style="bold yellow"))
         raise typer.Exit(INTERRUPTED) from error

@@ -73,7 +73,10 @@ class Bar:
 
     def iteration(self, progress: attacks.Progress) -> None:
         """After an iteration of the attack; see `evaluate(on_progress=)`."""
-        share = 1.0 if not progress.images else (progress.iteration / max(progress.iterations, 1)) ** _GROWTH
+        self.share(1.0 if not progress.images else (progress.iteration / max(progress.iterations, 1)) ** _GROWTH)
+
+    def share(self, share: float) -> None:
+        """After a part of the stage, in [0, 1]."""
         self._bar.update(self._task, completed=self._before + self._stage * share)
 
     def queries(self, count: int) -> None:

@@ -13,11 +13,11 @@ from popskipjump.attacks import Pool, Problem, Progress, run
 from popskipjump.errors import InputError
 from popskipjump.evaluation.inputs import Array, AttackConfig, attack_of, images_of, labels_of, oracle_of, starts_of
 from popskipjump.evaluation.phases import judge, prepare
-from popskipjump.evaluation.report import Report
+from popskipjump.evaluation.report import Probes, Report
 from popskipjump.geometry import Norm, norm_of
 from popskipjump.metrics import border_distance
 from popskipjump.noise import describe
-from popskipjump.oracles import Counted, Ledger, MajorityVote, NoiseModel, Targeted, Untargeted
+from popskipjump.oracles import Counted, Ledger, MajorityVote, NoiseModel, Oracle, Targeted, Untargeted
 from popskipjump.oracles.base import is_whole
 from popskipjump.rng import Key
 from popskipjump.types import Bounds, Status
@@ -42,6 +42,8 @@ def evaluate(
     verdict: int = 50,
     image_ids: Sequence[int] | Array | None = None,
     keep_trace: bool = True,
+    keep_interrupted: bool = True,
+    wrap_oracle: Callable[[Oracle], Oracle] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     on_queries: Callable[[int], None] | None = None,
 ) -> Report:
@@ -66,6 +68,9 @@ def evaluate(
         verdict: fresh queries at each returned point; 0 for none.
         image_ids: `(B,)` names of the images in random streams and records; None counts from 0.
         keep_trace: keep every iteration's points.
+        keep_interrupted: at Ctrl-C, return what was found so far; False raises KeyboardInterrupt.
+        wrap_oracle: puts an oracle around the model's, below the count and the votes: a record, a replay. It sees the
+            ids and the numbers of all queries in their tickets.
         on_progress: called after every iteration.
         on_queries: called with the number of queries after every call to the classifier.
 
@@ -92,7 +97,8 @@ def evaluate(
 
     ids = torch.arange(len(batch)) if image_ids is None else labels_of(image_ids, len(batch), "image_ids")
     ledger = Ledger(len(batch), budget)
-    voting = MajorityVote(Counted(oracle, ledger, ids), votes)
+    asked = oracle if wrap_oracle is None else wrap_oracle(oracle)
+    voting = MajorityVote(Counted(asked, ledger, ids), votes)
     problem = Problem(
         original=batch.flatten(1).to(voting.device),
         shape=tuple(batch.shape[1:]),
@@ -122,10 +128,11 @@ def evaluate(
         status,
         stop_distance=stop_distance,
         keep_points=keep_trace,
+        keep_interrupted=keep_interrupted,
         on_progress=on_progress,
     )
     points = result.points.reshape(batch.shape)
-    judged = judge(problem, result.points, status, verdict) if verdict else None
+    judged = judge(problem, result.points, status, verdict, keep_interrupted) if verdict else None
     return Report(
         points=points.numpy(),
         distances=result.distances.numpy(),
@@ -136,6 +143,7 @@ def evaluate(
         border_distances=_border_distances(problem, batch, points, truth, goal, status),
         verdict=judged,
         sigmoid=result.estimate,
+        probes=None if result.probes is None else Probes.of(result.probes),
         trace=result.trace,
         images=batch.numpy(),
         labels=truth.numpy(),

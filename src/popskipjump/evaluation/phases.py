@@ -11,7 +11,9 @@ from popskipjump.metrics import Verdict, verdict_of
 from popskipjump.types import Status
 
 CHECK_VOTES = 5  # majority of so many answers decides whether an image, or a starting point, is adversarial
-RECHECK_VOTES = 25  # before an image is given up as misclassified: at 10% flips, 1 in 100 loses the first vote by chance
+RECHECK_VOTES = (
+    25  # before an image is given up as misclassified: at 10% flips, 1 in 100 loses the first vote by chance
+)
 START_TRIES = 25
 
 
@@ -61,8 +63,10 @@ def _misclassified(problem: Problem, rows: Tensor) -> Tensor:
     return fooled
 
 
-def judge(problem: Problem, points: Tensor, status: list[Status], queries: int) -> Verdict:
-    """The black-box verdict: fresh queries at every returned point."""
+def judge(
+    problem: Problem, points: Tensor, status: list[Status], queries: int, keep_interrupted: bool = True
+) -> Verdict:
+    """The black-box verdict: fresh queries at every returned point. Ctrl-C ends it early, or is passed on."""
     problem.ledger.reserved = 0
     successes = torch.zeros(len(status), dtype=torch.int64)
     trials = torch.zeros(len(status), dtype=torch.int64)
@@ -76,6 +80,9 @@ def judge(problem: Problem, points: Tensor, status: list[Status], queries: int) 
             yes = int(problem.decide_single(there, torch.full((count,), row), "verdict").sum())
             if row not in problem.failed:
                 successes[row], trials[row] = yes, count
-    except (KeyboardInterrupt, OracleError):  # the points are found: only the rest of the verdicts is missing
+    except OracleError:  # the points are found: only the rest of the verdicts is missing
         pass
+    except KeyboardInterrupt:
+        if not keep_interrupted:
+            raise
     return verdict_of(successes, trials)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from popskipjump.attacks import Trace
 from popskipjump.geometry import Norm
@@ -14,6 +16,20 @@ from popskipjump.metrics import Verdict, border_distance, summarise
 from popskipjump.oracles import WhiteBox
 from popskipjump.sigmoid import Estimate
 from popskipjump.types import Bounds, Status
+
+
+class Probes(NamedTuple):
+    """What the last search of each image asked at P places of its line, evenly spaced, and what it was answered."""
+
+    position: np.ndarray  # (P,) float64, 0 = the adversarial end
+    asked: np.ndarray  # (B, P) int64, decisions
+    adversarial: np.ndarray  # (B, P) int64, of those
+
+    @classmethod
+    def of(cls, probes: Tensor) -> Probes:
+        """From counts `(B, 2, P)`; the places are the middles of P cells (see `Grid.askable`)."""
+        places = probes.shape[2]
+        return cls((np.arange(places) + 0.5) / places, probes[:, 0].numpy(), probes[:, 1].numpy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +45,7 @@ class Report:
     border_distances: np.ndarray | None  # (B,) float64, on the noiseless classifier; None without a white box
     verdict: Verdict | None  # P(adversarial) of each point from fresh queries; None if not asked for
     sigmoid: Estimate | None  # (B,) mean a posteriori of the last search lines; None for attacks without one
+    probes: Probes | None  # of the last search lines, what `sigmoid` was fitted to; None likewise
     trace: Trace
     images: np.ndarray  # (B, *S) float32
     labels: np.ndarray  # (B,) int64

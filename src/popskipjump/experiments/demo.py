@@ -13,7 +13,7 @@ import torch
 from popskipjump import Pool, Report, TorchModel, evaluate, zoo
 from popskipjump.attacks import Progress
 from popskipjump.errors import InputError
-from popskipjump.metrics import Summary, summarise
+from popskipjump.metrics import Curve, Summary, curve_over_queries, summarise
 from popskipjump.types import Status
 
 NOISE = "flip:0.1"
@@ -146,27 +146,6 @@ def _verdict(outcome: Outcome) -> Any:
     return verdict
 
 
-class Curve(NamedTuple):
-    """Border distance against queries over all images."""
-
-    queries: np.ndarray  # (Q,) per image
-    median: np.ndarray  # (Q,); inf where most rays meet no border
-    low: np.ndarray  # (Q,) 40th percentile
-    high: np.ndarray  # (Q,) 60th percentile
-
-
 def curve_of(outcome: Outcome, places: int = 200) -> Curve:
-    """The border distance that each image had reached after equally many queries, summed up over the images.
-
-    The curve begins when every image has its first border point and ends at the median of all that was asked.
-    """
-    asked = outcome.report.trace.queries.numpy()  # (T + 1, B)
-    first, last = int(asked[0].max()), max(int(np.median(asked[-1])), int(asked[0].max()) + 1)
-    queries = np.geomspace(first, last, places)
-    images = np.arange(asked.shape[1])
-    summaries = []
-    for count in queries:
-        latest = np.maximum((asked <= count + 0.5).sum(axis=0) - 1, 0)  # (B,) the last iteration paid by then
-        summaries.append(summarise(outcome.border_trace[latest, images]))
-    median, low, high = (np.array([s[i] for s in summaries]) for i in range(3))
-    return Curve(queries, median, low, high)
+    """The border distance that each image had reached after equally many queries, summed up over the images."""
+    return curve_over_queries(outcome.report.trace.queries.numpy(), outcome.border_trace, places)

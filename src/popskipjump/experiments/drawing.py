@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from popskipjump.experiments.demo import Curve, Outcome, Sample, curve_of
+from popskipjump.experiments.demo import Outcome, Sample, curve_of
+from popskipjump.metrics import Curve
 
 INK, GREY, GOOD, BAD = "#222222", "#777777", "#00664b", "#b03a00"
 COLOURS = ("#222222", "#0072b2", "#d55e00", "#cc79a7", "#009e73", "#e69f00")  # told apart by all eyes (Okabe and Ito)

@@ -71,25 +71,33 @@ class Recorded:
 
 
 class Replay:
-    """Answers from a record; asks `then` only for what the record does not hold."""
+    """Answers from a record; asks `then` only for what the record does not hold.
+
+    Args:
+        answers: id -> int64 `(queries,)`, in the order of the image's queries; a negative number is an answer that the
+            record lacks.
+        then: the oracle to go on with.
+    """
 
     def __init__(self, answers: Mapping[int, Tensor], then: Oracle | None = None) -> None:
         self._answers, self._then = answers, then
+        self._longest = max(map(len, answers.values()), default=0)
         self.device = device_of(then)
 
     def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         """See `Oracle`."""
         if ticket.serial is None:
             raise InputError("a replay needs numbered queries: put it below the ledger.")
-        labels = torch.empty(len(points), dtype=torch.int64)
-        known = torch.zeros(len(points), dtype=torch.bool)
+        if self._then is not None and len(points) and int(ticket.serial.min()) >= self._longest:
+            return self._then.ask(points, ticket)  # beyond the record: no look at each image
+        labels = torch.full((len(points),), -1, dtype=torch.int64)
         for image in torch.unique_consecutive(ticket.image).tolist():
             record = self._answers.get(image)
             if record is None:
                 continue
             mine = (ticket.image == image) & (ticket.serial < len(record))
             labels[mine] = record[ticket.serial[mine]]
-            known |= mine
+        known = labels >= 0
         if not bool(known.all()):
             if self._then is None:
                 raise InputError("the record ends before the run: pass `then=` an oracle to go on with.")

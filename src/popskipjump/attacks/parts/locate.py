@@ -70,13 +70,14 @@ def border_at(
     searched: Tensor,
     settled: Tensor,
     estimate: Estimate | None,
+    probes: Tensor | None = None,
 ) -> Border:
     """The border at known positions of the lines from `outer` `(A, d)` to the originals; the rest as in `Border`."""
     original = problem.original[rows.to(problem.device)]
     point = problem.norm.blend(outer, original, problem.on_device(position))
     distance = problem.norm.size(point - original).to("cpu", torch.float64)
     gap = l2_size(outer - original).to("cpu", torch.float64)
-    return Border(rows, outer, point, position, safe, distance, gap, effort, searched, settled, estimate)
+    return Border(rows, outer, point, position, safe, distance, gap, effort, searched, settled, estimate, probes)
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,7 @@ class _Search:
         self.searched = torch.zeros(len(rows), dtype=torch.int64)
         self.settled = torch.zeros(len(rows), dtype=torch.bool)
         self.found = Estimate(*(torch.zeros(len(rows), dtype=torch.float64) for _ in range(4)))
+        self.probes = torch.zeros(len(rows), 2, len(self.grid.askable), dtype=torch.int64)
 
     def _prior(self, previous: Border | None) -> SigmoidPosterior:
         prior = SigmoidPosterior.uniform(self.grid, len(self.rows))
@@ -202,6 +204,8 @@ class _Search:
         answers = self.problem.decide(points, self.rows[asking], "search").reshape(-1, len(steps)).T.tolist()
         for index, said in zip(steps, answers, strict=True):
             self.posterior.update(index, said)
+            self.probes[self.going, 0, index] += 1
+            self.probes[self.going, 1, index] += torch.tensor(said, dtype=torch.int64)
         self.asked += len(steps)
         if self.asked % self.config.check_every < self.config.per_step or self.asked >= self.config.limit:
             self._check()
@@ -285,4 +289,5 @@ class _Search:
             self.searched,
             self.settled,
             self.found,
+            self.probes,
         )

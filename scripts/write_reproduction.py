@@ -1,0 +1,54 @@
+"""Write docs/reproduction.md from the folders of `psj reproduce`.
+
+    python scripts/write_reproduction.py psj-reproduce [MORE...] --cifar10 psj-cifar10
+
+The numbers and verdicts come from the result.json of each experiment; where several folders hold one, the last counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+from popskipjump.experiments.reproduce.overview import overview_of, read_results, sections_of
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PICTURES = ("table-1", "noise-model", "votes-ratio")
+HEADER = """# Reproduction
+
+Every table and figure of the paper with our numbers, where they come from, and whether they support the claim. This
+page is written by `python scripts/write_reproduction.py FOLDER...` from the results of `psj reproduce`; the verdicts
+are computed from the data by the rules in `src/popskipjump/experiments/reproduce/`. How to repeat it, and what the
+sizes are: [guide/reproduce-the-paper.md](guide/reproduce-the-paper.md).
+
+The network is ours (the paper's architecture, our weights), so distances differ from the paper's for all attacks alike;
+ratios compare. HSJ halves its step until the point is adversarial, as published; in the authors' released program this
+was switched off. Distances are medians of L2 in input units on the classifier without noise, and ‖δ‖²/d is the unit of
+the paper's tables ([errata](errata.md), E12).
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", type=Path, help="written by `psj reproduce`")
+    parser.add_argument("--cifar10", type=Path, default=None, help="one more, written with --dataset cifar10")
+    args = parser.parse_args()
+    results = read_results(args.folders)
+    pictures = {}
+    for name in PICTURES:
+        if name in results:
+            (DOCS / "pictures").mkdir(exist_ok=True)
+            source = next(f for f in reversed(args.folders) if (f / name / "figure.png").is_file())
+            shutil.copy(source / name / "figure.png", DOCS / "pictures" / f"{name}.png")
+            pictures[name] = f"pictures/{name}.png"
+    text = f"{HEADER}\n{overview_of(results, pictures)}"
+    if args.cifar10 is not None:
+        text += "\n## CIFAR-10\n\nThe same commands on another data set and network.\n\n"
+        text += "\n".join([*sections_of(read_results([args.cifar10]), {}), ""])
+    (DOCS / "reproduction.md").write_text(text, encoding="utf-8")
+    print(f"written: docs/reproduction.md, with {len(results)} experiments")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""`psj runs`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from popskipjump.cli.console import output, plain_errors
+
+if TYPE_CHECKING:
+    from popskipjump.storage import RunInfo
+
+ROOT = Path("psj-reproduce") / "runs"  # where `psj reproduce` keeps them unless it is told otherwise
+
+
+def runs(
+    root: Annotated[Path, typer.Argument(help="The folder of runs, or one run.", show_default=str(ROOT))] = ROOT,
+) -> None:
+    """List the runs in a folder: what each is, how many of the images asked for are done, and its state."""
+    from popskipjump.storage import list_runs
+
+    with plain_errors():
+        found = list_runs(root)
+        if not found:
+            output().print(f"there are no runs in {root}.", markup=False)
+            return
+        output().print(_table(found), soft_wrap=False)
+
+
+def _table(found: list[RunInfo]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("run", no_wrap=True)
+    table.add_column("what", overflow="fold")
+    table.add_column("images", justify="right", no_wrap=True)
+    table.add_column("queries", justify="right", no_wrap=True)
+    table.add_column("state", overflow="fold")
+    for run in found:
+        what = "?" if run.spec is None else run.spec.words
+        counts = ("-", "-") if run.spec is None else (f"{run.finished}/{run.asked}", f"{run.queries:,}")
+        table.add_row(Text(run.path.name), Text(what), *counts, Text(run.state))
+    return table

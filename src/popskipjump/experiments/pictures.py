@@ -1,0 +1,59 @@
+"""Inputs as pictures inside a page: PNG in a data URI."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+
+import numpy as np
+
+
+def picture(values: np.ndarray) -> str | None:
+    """An input in [0, 1] as a data URI: `(1, H, W)`, `(3, H, W)` or `(H, W)`; None for any other shape."""
+    pixels = _channels_last(values)
+    return None if pixels is None else _uri(pixels)
+
+
+def difference(values: np.ndarray, gain: float) -> str | None:
+    """A change of an input, amplified: one channel red where it rises and blue where it falls, three on grey."""
+    change = _channels_last(values)
+    if change is None:
+        return None
+    change = np.clip(gain * change, -1, 1)
+    if change.shape[2] == 3:
+        return _uri(0.5 + change / 2)
+    rise, fall = np.maximum(change, 0), np.maximum(-change, 0)
+    return _uri(np.concatenate((1 - fall, 1 - rise - fall, 1 - rise), axis=2))
+
+
+def gain_of(change: np.ndarray) -> float:
+    """How much to amplify a change so that it can be seen: a round number."""
+    largest = float(np.abs(change).max(initial=0.0))
+    return 1.0 if largest == 0 else max(1.0, float(f"{1 / largest:.1g}"))
+
+
+def _channels_last(values: np.ndarray) -> np.ndarray | None:
+    """`(H, W, 1)` or `(H, W, 3)`."""
+    if values.ndim == 2:
+        return values[:, :, np.newaxis]
+    if values.ndim == 3 and values.shape[0] in (1, 3):
+        return np.moveaxis(values, 0, 2)
+    return None
+
+
+def _uri(pixels: np.ndarray) -> str:
+    """A PNG of values in [0, 1], `(H, W, 1)` or `(H, W, 3)`."""
+    content = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
+    height, width, channels = content.shape
+    rows = np.concatenate((np.zeros((height, 1), dtype=np.uint8), content.reshape(height, -1)), axis=1)  # no filter
+    header = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)
+    body = b"".join(
+        _chunk(kind, data)
+        for kind, data in ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b""))
+    )
+    return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + body).decode("ascii")
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -1,0 +1,208 @@
+"""What an experiment of the paper is: what it needs, how its numbers become a table, a figure and a finding."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from popskipjump import BoundaryAttack, Count, HopSkipJump, Pool, PopSkipJump, TorchModel
+from popskipjump.errors import InputError
+from popskipjump.experiments.reproduce.presets import Size
+from popskipjump.experiments.runner import RunData
+
+AttackConfig = PopSkipJump | HopSkipJump | BoundaryAttack
+Cell = str | float | int | None
+Measured = Mapping[str, np.ndarray]
+WhiteBoxAttack = Callable[[nn.Module, Tensor, Tensor, Tensor, int], Tensor]
+"""From a module, images `(B, *S)`, labels `(B,)`, adversarial starts `(B, *S)` and a number of steps to points."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to attack images: the attack, the noise on the answers, the votes. It names a run within a study."""
+
+    attack: AttackConfig
+    noise: str | None = None
+    votes: int = 1
+
+
+class Ask(NamedTuple):
+    """A run that an experiment needs."""
+
+    way: Way
+    images: int
+
+
+class Table(NamedTuple):
+    """Rows for people and for programs."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Cell, ...]]
+
+
+class Finding(NamedTuple):
+    """Whether the numbers support the paper's claim; None where they cannot tell."""
+
+    supported: bool | None
+    sentence: str
+
+
+def is_heavy(noise: str | None) -> bool:
+    """Whether PSJ may need a million queries under this noise."""
+    return noise is not None and not noise.startswith("flip")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is attacked, and at what size."""
+
+    dataset: str  # "mnist" or "cifar10"
+    shape: tuple[int, ...]  # of one image
+    size: Size
+    has_dropout: bool = True  # whether dropout noise can act on the model
+    count: int | None = None  # images, instead of the preset's
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return int(np.prod(self.shape))
+
+    def images(self, preset: int) -> int:
+        """How many images, where the preset says `preset`."""
+        return preset if self.count is None else self.count
+
+    def levels(self) -> dict[str, tuple[str, ...]]:
+        """The noise models that can act here, each with its levels from the weakest to the strongest."""
+        known = self.size.levels
+        side = self.shape[-1]
+        spelled = {
+            "logit sampling": tuple(f"logit:{level:g}" for level in known.temperatures),
+            "dropout": tuple(f"dropout:{level:g}" for level in known.dropout),
+            "smoothing": tuple(f"smoothing:{level:g}" for level in known.smoothing),
+            "cropping": tuple(f"cropping:{side - level}" for level in known.cropped),
+        }
+        return {name: levels for name, levels in spelled.items() if name != "dropout" or self.has_dropout}
+
+    def psj(self, noise: str | None = None, **changes: Any) -> Way:
+        """PSJ; under noise that may need a million queries, with the preset's caps."""
+        if is_heavy(noise):
+            changes = {
+                "count": Count(limit=self.size.most_directions),
+                "search_limit": self.size.most_searched,
+            } | changes
+        return Way(PopSkipJump(**({"iterations": self.size.iterations} | changes)), noise)
+
+    def hsj(self, noise: str | None = None, votes: int = 1, **changes: Any) -> Way:
+        """HSJ, or HSJ-r."""
+        return Way(HopSkipJump(**({"iterations": self.size.iterations} | changes)), noise, votes)
+
+    def boundary(self, noise: str | None = None, votes: int = 1) -> Way:
+        """The boundary attack, or BA-r."""
+        return Way(BoundaryAttack(iterations=self.size.iterations, proposals=self.size.proposals), noise, votes)
+
+    @property
+    def capped(self) -> str:
+        """What the caps of this size are, in words; empty without any."""
+        default = Count()
+        if self.size.most_directions >= default.limit:
+            return ""
+        return (
+            f"PSJ under noise other than flips: at most {self.size.most_directions:,} directions an iteration and "
+            f"{self.size.most_searched:,} queries a search"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Lab:
+    """What an experiment may measure with, besides its runs."""
+
+    setup: Setup
+    model: TorchModel
+    images: np.ndarray  # (N, *S) float32, the chosen ones, in their order
+    labels: np.ndarray  # (N,) int64
+    image_ids: np.ndarray  # (N,) int64
+    pool: Pool | None
+    seed: int = 0
+    white_box: Mapping[str, WhiteBoxAttack] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """All the numbers of an experiment."""
+
+    setup: Setup
+    runs: Mapping[Way, RunData]
+    measured: Measured = field(default_factory=dict)
+
+    def __getitem__(self, way: Way) -> RunData:
+        """The run of one way."""
+        if way not in self.runs:
+            raise InputError(f"there is no run of {way}: it is not in the experiment's plan.")
+        return self.runs[way]
+
+    def images(self) -> str:
+        """How many images there were, in words."""
+        counts = sorted({len(run.image_ids) for run in self.runs.values()})
+        if not counts:
+            return "no image"
+        return (
+            f"{counts[0]} image{'s' if counts[0] != 1 else ''}"
+            if len(counts) == 1
+            else f"{counts[0]} to {counts[-1]} images"
+        )
+
+
+class Experiment(ABC):
+    """A table or figure of the paper."""
+
+    name: str
+    title: str
+    claim: str
+    needs_white_box = False
+
+    def plan(self, setup: Setup) -> list[Ask]:
+        """The runs it needs; none by default."""
+        return []
+
+    def measure(self, lab: Lab, runs: Mapping[Way, RunData]) -> dict[str, np.ndarray]:
+        """What it needs besides; nothing by default."""
+        return {}
+
+    def notes(self, setup: Setup) -> list[str]:
+        """What a reader must know of this size."""
+        heavy = any(is_heavy(ask.way.noise) for ask in self.plan(setup) if isinstance(ask.way.attack, PopSkipJump))
+        notes = [f"{setup.capped}."] if heavy and setup.capped else []
+        if not setup.has_dropout and self.uses_levels:
+            notes.append("The network has no dropout layers, so dropout noise is left out.")
+        return notes
+
+    uses_levels = False
+
+    def claims(self, evidence: Evidence) -> dict[int, bool | None]:
+        """What the numbers say of the four claims of the introduction, by number; of those that are tested here."""
+        return {}
+
+    @abstractmethod
+    def table(self, evidence: Evidence) -> Table:
+        """The numbers."""
+
+    @abstractmethod
+    def draw(self, evidence: Evidence) -> Figure:
+        """The figure."""
+
+    @abstractmethod
+    def verdict(self, evidence: Evidence) -> Finding:
+        """What the numbers say of the claim."""
+
+
+def undecided_if_capped(setup: Setup, finding: Finding) -> Finding:
+    """A claim that fails with capped queries has not been tested."""
+    if finding.supported is not False or not setup.capped:
+        return finding
+    return Finding(None, f"{finding.sentence} The queries were capped ({setup.capped}), so this does not refute it.")

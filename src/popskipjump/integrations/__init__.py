@@ -1,0 +1,1 @@
+"""Other people's tools; each is imported when it is used."""

@@ -1,0 +1,73 @@
+"""What an evaluation offers to those who keep runs: a place below the count, and Ctrl-C passed on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from popskipjump import Plane, Recorded, Status, evaluate
+
+IMAGES = np.array([[0.2, 0.2, 0.2, 0.2], [0.1, 0.3, 0.2, 0.4]], dtype=np.float32)
+OPTIONS = {"iterations": 2, "verdict": 5, "image_ids": [7, 4]}
+
+
+def test_a_wrapped_oracle_sees_every_query_under_its_image_and_number():
+    seen: dict[int, list[int]] = {7: [], 4: []}
+    wrapped = []
+
+    class Watching(Recorded):
+        def ask(self, points, ticket):
+            for image, number in zip(ticket.image.tolist(), ticket.serial.tolist(), strict=True):
+                seen[image].append(number)
+            return super().ask(points, ticket)
+
+    def wrap(oracle):
+        wrapped.append(Watching(oracle))
+        return wrapped[0]
+
+    report = evaluate(Plane(torch.ones(4), 2.0), IMAGES, [0, 0], "hsj", votes=3, wrap_oracle=wrap, **OPTIONS)
+    assert [len(seen[7]), len(seen[4])] == report.queries.tolist()
+    assert all(numbers == list(range(len(numbers))) for numbers in seen.values())
+    assert report.border_distances is not None, "the white box is that of the oracle within"
+
+
+@pytest.mark.parametrize("after", [0, 20, "in the verdict"])
+def test_an_interruption_is_passed_on_if_asked_for(after):
+    def stopping(limit):
+        calls = []
+
+        def labels(batch):
+            calls.append(len(batch))
+            if len(calls) > limit:
+                raise KeyboardInterrupt
+            return (batch.sum(axis=1) > 2).astype(np.int64)
+
+        return labels, calls
+
+    if after == "in the verdict":
+        labels, calls = stopping(10**9)
+        evaluate(labels, IMAGES, [0, 0], "hsj", **OPTIONS)
+        after = len(calls) - 1
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(stopping(after)[0], IMAGES, [0, 0], "hsj", keep_interrupted=False, **OPTIONS)
+
+
+def test_an_interruption_keeps_what_was_found_otherwise():
+    calls = []
+
+    def labels(batch):
+        calls.append(len(batch))
+        if len(calls) > 60:
+            raise KeyboardInterrupt
+        return (batch.sum(axis=1) > 2).astype(np.int64)
+
+    report = evaluate(labels, IMAGES, [0, 0], "hsj", iterations=30)
+    assert Status.INTERRUPTED in report.status
+
+
+def test_the_probes_are_as_many_as_the_last_search_asked():
+    report = evaluate(Plane(torch.ones(4), 2.0), IMAGES, [0, 0], "psj", iterations=0, verdict=0)
+    assert report.probes.asked.sum(axis=1).tolist() == report.queries_by_phase["search"].tolist()
+    assert bool((report.probes.adversarial <= report.probes.asked).all())
+    assert evaluate(Plane(torch.ones(4), 2.0), IMAGES, [0, 0], "hsj", iterations=0).probes is None

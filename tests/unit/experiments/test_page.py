@@ -1,0 +1,163 @@
+"""The page of runs: all of it in one file, and what comes from outside is text."""
+
+from __future__ import annotations
+
+import base64
+import re
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from run_toys import Logging, source_with, spec_of
+
+from popskipjump import InputError, Status
+from popskipjump.experiments.charts import curve_chart, log_ticks, sigmoid_chart
+from popskipjump.experiments.page import render
+from popskipjump.experiments.pictures import difference, gain_of, picture
+from popskipjump.experiments.runner import RunData, collect
+from popskipjump.metrics import Curve
+
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>.py:make'
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> list[RunData]:
+    root = tmp_path_factory.mktemp("runs")
+    source = source_with(Logging())
+    return [collect(spec_of(source, attack=attack), range(4), root, source=source) for attack in ("psj", "hsj")]
+
+
+def test_a_page_asks_for_nothing_from_outside(runs):
+    page = render(runs)
+    sources = re.findall(r'(?:src|href)="([^"]*)"', page)
+    assert len(sources) > 8 * 3
+    assert all(source.startswith("data:") for source in sources)
+    assert "<script" not in page
+    assert "url(" not in page
+    assert "@import" not in page
+
+
+def test_a_page_names_what_it_shows(runs):
+    page = render(runs)
+    for text in (
+        "psj, noise none",
+        "hsj, noise none",
+        "FINISHED",
+        runs[0].spec.digest,
+        "torch",
+        "direction",
+        "verdict",
+    ):
+        assert text in page
+    assert page.count('class="small"') == 4, "a sigmoid for each image of PSJ"
+    assert page.count("none fitted") == 4, "and none for HSJ"
+
+
+def test_what_comes_from_outside_is_escaped(runs):
+    bad = replace(runs[0], spec=runs[0].spec.but(model=HOSTILE), messages={0: HOSTILE})
+    page = render([bad])
+    assert "<script" not in page
+    assert "<img src=x" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+def test_only_so_many_images_are_shown(runs):
+    page = render(runs, rows=2)
+    assert "the first 2 of 4" in page
+    assert page.count("difference, amplified") == 2 * 2
+
+
+def test_images_without_a_result_are_shown_as_such(runs):
+    run = runs[0]
+    lost = replace(
+        run,
+        status=[Status.NO_START, Status.MISCLASSIFIED, Status.ORACLE_FAILED, Status.BAD_LABEL],
+        distances=np.array([np.inf, 0.0, np.inf, np.inf]),
+        border_distances=np.array([np.inf, 0.0, np.inf, np.inf]),
+        trace_border=np.full_like(run.trace_border, np.inf),
+        verdict_probability=np.full(4, np.nan),
+        verdict_queries=np.zeros(4, dtype=np.int64),
+        trace_sigmoid={name: np.full_like(value, np.nan) for name, value in run.trace_sigmoid.items()},
+    )
+    page = render([lost])
+    assert "∞" in page
+    assert not re.search(r"\bnan\b", page)
+    for status in lost.status:
+        assert status.name in page
+
+
+def test_runs_without_a_white_box_are_drawn_by_the_distance_of_their_points(runs):
+    blind = replace(
+        runs[0],
+        border_distances=np.full(4, np.nan),
+        trace_border=np.full_like(runs[0].trace_border, np.nan),
+    )
+    assert "Distance of the points (ℓ₂) per query" in render([blind])
+
+
+def test_two_runs_of_one_name_are_told_apart(runs):
+    page = render([runs[0], replace(runs[0], spec=runs[0].spec.but(seed=3))])
+    assert "seed 3" in page
+
+
+def test_norms_are_not_mixed(runs):
+    with pytest.raises(InputError, match="no common axis"):
+        render([runs[0], replace(runs[0], spec=runs[0].spec.but(norm="linf"))])
+
+
+def pixels(uri: str) -> tuple[int, int, bytes]:
+    """Width, height and rows of a PNG."""
+    content = base64.b64decode(uri.removeprefix("data:image/png;base64,"))
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = (int.from_bytes(content[i : i + 4], "big") for i in (16, 20))
+    start = content.index(b"IDAT") + 4
+    length = int.from_bytes(content[start - 8 : start - 4], "big")
+    return width, height, zlib.decompress(content[start : start + length])
+
+
+def test_a_picture_keeps_its_values():
+    values = np.array([[[0.0, 0.5, 1.0], [0.2, 0.4, 0.6]]])
+    assert pixels(picture(values)) == (3, 2, bytes([0, 0, 128, 255, 0, 51, 102, 153]))
+    assert pixels(picture(np.ones((3, 1, 1)))) == (1, 1, bytes([0, 255, 255, 255]))
+
+
+def test_a_rise_is_red_a_fall_is_blue_and_no_change_is_white():
+    _, _, rows = pixels(difference(np.array([[[0.5, -0.5, 0.0]]]), gain=2.0))
+    assert list(rows) == [0, 255, 0, 0, 0, 0, 255, 255, 255, 255]
+
+
+@pytest.mark.parametrize("shape", [(7,), (2, 4, 4), (1, 2, 3, 4)])
+def test_what_is_no_picture_has_none(shape):
+    assert picture(np.zeros(shape)) is None
+    assert difference(np.zeros(shape), 2.0) is None
+
+
+@pytest.mark.parametrize(("largest", "gain"), [(0.0, 1.0), (0.5, 2.0), (0.013, 80.0), (1.0, 1.0)])
+def test_the_gain_is_a_round_number_that_fills_the_range(largest, gain):
+    assert gain_of(np.array([0.0, -largest])) == gain
+
+
+@pytest.mark.parametrize(("low", "high"), [(50, 20_000), (1, 1e6), (1.1, 1.3), (0.7, 9), (3.0, 3.1), (1e-4, 2e-4)])
+def test_ticks_are_a_few_round_numbers_within_the_axis(low, high):
+    ticks = log_ticks(low, high)
+    assert 1 <= len(ticks) <= 8
+    assert all(low <= tick <= high for tick in ticks)
+
+
+def test_a_curve_stays_within_its_frame_and_what_is_infinite_is_at_the_top():
+    count = np.array([10.0, 100.0, 1000.0])
+    up = np.array([np.inf, 3.0, 1.0])
+    chart = curve_chart([Curve(count, up, up / 2, up * 2)])
+    places = [tuple(map(float, point.split(","))) for point in chart.lines[0].median.split()]
+    assert places[0] == (chart.left, chart.top)
+    assert chart.ceiling == chart.top
+    assert all(chart.left <= x <= chart.right and chart.top <= y <= chart.bottom for x, y in places)
+
+
+def test_the_dots_of_a_sigmoid_are_the_answers():
+    asked, adversarial = np.array([4, 0, 1, 2]), np.array([4, 0, 0, 1])
+    chart = sigmoid_chart(0.5, 10.0, 0.0, 0.1, asked, adversarial)
+    assert chart.answers == 7
+    assert [(dot.x, dot.y) for dot in chart.dots] == [(22.5, 5.0), (92.5, 79.0), (127.5, 42.0)]
+    assert sigmoid_chart(np.nan, 10.0, 0.0, 0.1, asked, adversarial) is None

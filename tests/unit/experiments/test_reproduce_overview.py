@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from popskipjump.errors import DataError
+from popskipjump.experiments.reproduce import EXPERIMENTS
+from popskipjump.experiments.reproduce.overview import CLAIMS, overview_of, read_results, verdict_on, without_folders
+
+CLAIMED = {"table-1": (1, 2), "votes-ratio": (1,), "noise-level": (2, 3), "noise-model": (4,)}
+
+
+def _result(name: str, supported: bool | None = True) -> dict[str, Any]:
+    origin = {"command": f"psj reproduce {name}", "date": "2030-01-02", "seed": 0, "preset": "quick"}
+    return {
+        "schema": 1,
+        "name": name,
+        "title": EXPERIMENTS[name].title,
+        "claim": EXPERIMENTS[name].claim,
+        "supported": supported,
+        "finding": "So it is.",
+        "claims": {str(number): supported for number in CLAIMED.get(name, ())},
+        "notes": [],
+        "images": "3 images",
+        "origin": {**origin, "dataset": "mnist", "model": "mnist-cnn", "versions": {}},
+        "columns": ["a", "b"],
+        "rows": [[1, 2.5]],
+    }
+
+
+def _write(folder: Path, result: dict[str, Any]) -> None:
+    (folder / result["name"]).mkdir(parents=True)
+    (folder / result["name"] / "result.json").write_text(json.dumps(result), encoding="utf-8")
+
+
+def test_the_page_has_every_claim_of_the_introduction_and_every_experiment_with_its_origin() -> None:
+    text = overview_of({name: _result(name) for name in EXPERIMENTS}, {"table-1": "pictures/x.png"})
+    assert text.count("**yes**") == len(CLAIMS) == 4
+    for name in EXPERIMENTS:
+        assert f"### {name}: " in text
+        assert f"seed 0, 2030-01-02. `psj reproduce {name}`" in text
+    assert "](pictures/x.png)" in text
+    assert "Not run" not in text
+
+
+def test_an_experiment_that_was_not_run_is_named() -> None:
+    assert "Not run: cosine, table-2" in overview_of({"table-1": _result("table-1")}, {})
+
+
+@pytest.mark.parametrize(("values", "expected"), [((True, True), True), ((True, False), False), ((True, None), None)])
+def test_a_claim_needs_all_its_tests(values: tuple[bool | None, ...], expected: bool | None) -> None:
+    names = ("table-1", "votes-ratio")
+    results = {name: _result(name, value) for name, value in zip(names, values, strict=True)}
+    assert verdict_on(1, results) is expected
+    assert verdict_on(4, results) is None
+
+
+def test_the_last_folder_counts(tmp_path: Path) -> None:
+    _write(tmp_path / "a", _result("cosine", False))
+    _write(tmp_path / "b", _result("cosine", True))
+    assert read_results([tmp_path / "a", tmp_path / "b"])["cosine"]["supported"] is True
+
+
+def test_a_result_of_another_schema_or_a_torn_one_is_an_error_with_the_way_out(tmp_path: Path) -> None:
+    _write(tmp_path / "a", {**_result("cosine"), "schema": 99})
+    with pytest.raises(DataError, match="repeat `psj reproduce cosine`"):
+        read_results([tmp_path / "a"])
+    (tmp_path / "a" / "cosine" / "result.json").write_text("{", encoding="utf-8")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_results([tmp_path / "a"])
+
+
+def test_a_command_loses_the_folders_of_one_machine() -> None:
+    assert without_folders("psj reproduce x --data /a/b/c.npz --out d/e") == "psj reproduce x --data c.npz --out d/e"

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from reproduce_toys import SETUP, evidence_of
+
+from popskipjump import BoundaryAttack, HopSkipJump, PopSkipJump
+from popskipjump.experiments.reproduce import EXPERIMENTS, PAPER, Setup
+from popskipjump.experiments.reproduce.base import Way
+from popskipjump.experiments.reproduce.cosine import BORDERS, COUNTS, analytic
+from popskipjump.experiments.reproduce.numbers import all_of, compare
+from popskipjump.experiments.reproduce.timing import VARIANTS
+
+UNCAPPED = Setup("mnist", (1, 28, 28), replace(PAPER, table_images=5, images=5, votes_images=5))
+
+
+def _as_published(way: Way) -> tuple[float, float]:
+    """PSJ keeps its distance under any noise; the others double it; votes cost their queries."""
+    if isinstance(way.attack, PopSkipJump):
+        return 2.0, 13_000 if way.noise is None else 18_000
+    queries = (27_000 if isinstance(way.attack, BoundaryAttack) else 12_800) * way.votes
+    return (2.0 if way.noise is None else 4.0), queries
+
+
+def _psj_breaks(way: Way) -> tuple[float, float]:
+    distance, queries = _as_published(way)
+    return (distance * 1.5 if isinstance(way.attack, PopSkipJump) and way.noise else distance), queries
+
+
+def _nothing_breaks(way: Way) -> tuple[float, float]:
+    return 2.0, _as_published(way)[1]
+
+
+@pytest.mark.parametrize("name", ["table-1", "table-2"])
+def test_the_tables_support_the_claim_when_only_psj_keeps_its_distance(name: str) -> None:
+    assert EXPERIMENTS[name].verdict(evidence_of(EXPERIMENTS[name], _as_published)).supported is True
+
+
+@pytest.mark.parametrize("name", ["table-1", "table-2"])
+@pytest.mark.parametrize("numbers", [_psj_breaks, _nothing_breaks])
+def test_the_tables_refute_the_claim_when_psj_breaks_or_nothing_does(name: str, numbers: object) -> None:
+    finding = EXPERIMENTS[name].verdict(evidence_of(EXPERIMENTS[name], numbers))  # type: ignore[arg-type]
+    assert finding.supported is False
+
+
+def test_a_rule_that_the_images_cannot_decide_is_left_open() -> None:
+    reference = np.linspace(1.0, 3.0, 8)
+    ragged = np.array([1.0, 4.0, 1.2, 3.5, 1.4, 3.0, 1.5, 5.0])
+    found = compare(ragged, reference)
+    assert found.low < 1.1 < found.high
+    assert found.at_most(1.1) is None
+    assert found.above(1.1) is None
+    assert compare(reference, reference) == (1.0, 1.0, 1.0)
+    assert compare(3 * reference, reference).at_most(1.1) is False
+    assert compare(np.full(8, np.inf), reference).above(1.1) is True
+    assert compare(reference, np.full(8, np.inf)).at_most(1.1) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [((True, True), True), ((True, None), None), ((None, False), False), ((), True)]
+)
+def test_rules_are_joined_without_guessing(values: tuple[bool | None, ...], expected: bool | None) -> None:
+    assert all_of(values) is expected
+
+
+def test_table_2_refutes_alike_attacks_when_they_differ_without_noise() -> None:
+    def far_boundary(way: Way) -> tuple[float, float]:
+        distance, queries = _as_published(way)
+        return distance * (1 if isinstance(way.attack, PopSkipJump) else 2), queries
+
+    assert EXPERIMENTS["table-2"].verdict(evidence_of(EXPERIMENTS["table-2"], far_boundary)).supported is False
+
+
+def test_table_3_follows_the_queries_and_nothing_else() -> None:
+    table = EXPERIMENTS["table-3"]
+    assert table.verdict(evidence_of(table, _nothing_breaks, setup=UNCAPPED)).supported is True
+    assert table.verdict(evidence_of(table, _nothing_breaks)).supported is None  # a short boundary attack
+
+    def costly(way: Way) -> tuple[float, float]:
+        distance, queries = _as_published(way)
+        return distance, queries * (2 if isinstance(way.attack, PopSkipJump) else 1)
+
+    assert table.verdict(evidence_of(table, costly)).supported is False
+
+
+def test_a_missing_border_is_a_broken_attack() -> None:
+    def lost(way: Way) -> tuple[float, float]:
+        distance, queries = _as_published(way)
+        return (np.inf if distance > 2 else distance), queries
+
+    finding = EXPERIMENTS["table-1"].verdict(evidence_of(EXPERIMENTS["table-1"], lost))
+    assert finding.supported is True
+    assert "∞" in finding.sentence
+
+
+@pytest.mark.parametrize("name", ["noise-level", "noise-level-complete", "noise-model"])
+def test_noise_levels_support_refute_or_stay_open_under_a_cap(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    assert experiment.verdict(evidence_of(experiment, _as_published, setup=UNCAPPED)).supported is True
+    assert experiment.verdict(evidence_of(experiment, _psj_breaks, setup=UNCAPPED)).supported is False
+    capped = experiment.verdict(evidence_of(experiment, _psj_breaks))
+    assert capped.supported is None
+    assert "capped" in capped.sentence
+
+
+def test_queries_that_fall_as_the_noise_grows_refute_convergence() -> None:
+    experiment = EXPERIMENTS["noise-level"]
+    levels = {noise: i for i, noise in enumerate(UNCAPPED.levels()["dropout"])}
+
+    def falling(way: Way) -> tuple[float, float]:
+        return 2.0, 13_000 if way.noise is None else 100_000 - 10_000 * levels[way.noise]
+
+    assert experiment.verdict(evidence_of(experiment, falling, setup=UNCAPPED)).supported is False
+
+
+def test_the_radius_must_not_matter() -> None:
+    experiment = EXPERIMENTS["radius"]
+    assert experiment.verdict(evidence_of(experiment, lambda way: (2.0, 13_000))).supported is True
+
+    def grows(way: Way) -> tuple[float, float]:
+        assert isinstance(way.attack, HopSkipJump)
+        return 2.0 + (way.attack.radius or 0), 13_000
+
+    finding = experiment.verdict(evidence_of(experiment, grows))
+    assert finding.supported is False
+    assert "Worse at β = 0.28, β = 1." in finding.sentence
+
+
+def test_votes_support_refute_or_leave_open() -> None:
+    experiment = EXPERIMENTS["votes-ratio"]
+
+    def numbers(close_from: int, psj: int):  # type: ignore[no-untyped-def]
+        def number(way: Way) -> tuple[float, float]:
+            if isinstance(way.attack, PopSkipJump):
+                return 2.0, psj
+            return (2.0 if way.votes >= close_from else 3.0), 13_000 * way.votes
+
+        return number
+
+    assert experiment.verdict(evidence_of(experiment, numbers(9, 20_000))).supported is True
+    assert experiment.verdict(evidence_of(experiment, numbers(1, 20_000))).supported is False
+    never = experiment.verdict(evidence_of(experiment, numbers(99, 1_000_000)))
+    assert never.supported is None
+    assert "more than" in never.sentence
+    assert experiment.verdict(evidence_of(experiment, numbers(99, 20_000))).supported is True
+
+
+def test_the_sample_factor_must_help_by_iteration_and_not_by_query() -> None:
+    experiment = EXPERIMENTS["sample-factor"]
+
+    def factor(way: Way) -> float:
+        assert isinstance(way.attack, HopSkipJump)
+        return way.attack.count.factor
+
+    helps = evidence_of(experiment, lambda way: (2 / (2 - 1 / factor(way)), 13_000 * factor(way)))
+    assert experiment.verdict(helps).supported is True
+    assert experiment.verdict(evidence_of(experiment, lambda way: (2.0, 13_000 * factor(way)))).supported is False
+
+
+@pytest.mark.parametrize(("best", "supported"), [(1.8, True), (1.0, None)])
+def test_the_white_box_verdict_follows_the_better_rival(best: float, supported: bool | None) -> None:
+    experiment = EXPERIMENTS["white-box"]
+    count = len(SETUP.size.levels.temperatures)
+    measured = {"PGD": np.full((count, 5), best), "Brendel-Bethge": np.full((count, 5), 3.0)}
+    assert experiment.verdict(evidence_of(experiment, lambda way: (2.0, 1.0), measured)).supported is supported
+
+
+@pytest.mark.parametrize(("psj", "hsj", "supported"), [(0.1, 0.9, True), (0.9, 0.9, None)])
+def test_the_accuracy_verdict_follows_the_area_under_the_curves(psj: float, hsj: float, supported: bool | None) -> None:
+    experiment = EXPERIMENTS["adversarial-accuracy"]
+    noises = ["none", *(noise for group in experiment.groups(SETUP) for noise in group if noise)]  # type: ignore[attr-defined]
+    measured = {}
+    for noise in noises:
+        left = (0.1, 0.1) if noise == "none" else (psj, hsj)
+        measured |= {f"psj {noise} clean": np.full(5, 0.95), f"psj {noise} point": np.full(5, left[0])}
+        measured |= {f"hsj {noise} clean": np.full(5, 0.95), f"hsj {noise} point": np.full(5, left[1])}
+    assert experiment.verdict(evidence_of(experiment, lambda way: (2.0, 1.0), measured)).supported is supported
+
+
+@pytest.mark.parametrize(("shift", "supported"), [(0.0, True), (0.1, False)])
+def test_the_cosine_verdict_allows_chance_and_nothing_more(shift: float, supported: bool) -> None:
+    theory = analytic(784)
+    error = np.full((len(BORDERS), len(COUNTS)), 0.004)
+    measured = {"dimension": np.array(784), "clipped cosine": theory + shift, "clipped error": error}
+    measured |= {"sigmoid cosine": theory, "sigmoid error": error}
+    experiment = EXPERIMENTS["cosine"]
+    assert experiment.verdict(evidence_of(experiment, lambda way: (1.0, 1.0), measured)).supported is supported
+
+
+@pytest.mark.parametrize(("ragged", "supported"), [(0.0, True), (0.3, False)])
+def test_the_sigmoid_verdict_counts_the_lines_that_fit(ragged: float, supported: bool) -> None:
+    places = np.linspace(0, 1, 101)
+    line = 1 / (1 + np.exp(-4 * 10 * (places - 0.4))) + ragged * np.sin(40 * places)
+    lines = np.broadcast_to(line, (6, 5, 101))
+    experiment = EXPERIMENTS["sigmoids"]
+    evidence = evidence_of(experiment, lambda way: (1.0, 1.0), {"probability": lines})
+    assert experiment.verdict(evidence).supported is supported
+
+
+def _timed(
+    names: list[str], search: dict[str, tuple[float, float]], distance: dict[str, float]
+) -> dict[str, np.ndarray]:
+    found = {}
+    for name in names:
+        asked, seconds = search[name]
+        found |= {f"{name} search queries": np.full(3, asked), f"{name} search seconds": np.array(seconds)}
+        found |= {f"{name} direction queries": np.full(3, 20_000), f"{name} direction seconds": np.array(1.0)}
+        found |= {f"{name} border": np.full((33, 3), distance[name])}
+    return found
+
+
+def test_acceleration_must_save_time_and_keep_the_distance() -> None:
+    experiment = EXPERIMENTS["acceleration"]
+    names = list(VARIANTS)
+    search = dict(zip(names, [(1000.0, 4.0), (1500.0, 2.0), (700.0, 3.0), (900.0, 1.0)], strict=True))
+    good = _timed(names, search, dict.fromkeys(names, 2.0))
+    assert experiment.verdict(evidence_of(experiment, lambda way: (1.0, 1.0), good)).supported is True
+    worse = _timed(names, search, {**dict.fromkeys(names, 2.0), names[-1]: 3.0})
+    assert experiment.verdict(evidence_of(experiment, lambda way: (1.0, 1.0), worse)).supported is False
+
+
+@pytest.mark.parametrize(
+    ("queries", "seconds", "supported"), [(150.0, 2.0, True), (1500.0, 2.0, False), (150.0, 0.5, False)]
+)
+def test_the_gradient_must_take_more_queries_and_less_time(queries: float, seconds: float, supported: bool) -> None:
+    experiment = EXPERIMENTS["queries-and-time"]
+    noises = [levels[-1] for levels in UNCAPPED.levels().values()]
+    measured = _timed(noises, dict.fromkeys(noises, (queries, seconds)), dict.fromkeys(noises, 2.0))
+    evidence = evidence_of(experiment, lambda way: (1.0, 1.0), measured, UNCAPPED)
+    assert experiment.verdict(evidence).supported is supported
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "expected"),
+    [
+        ("table-1", _as_published, {1: True, 2: True}),
+        ("table-1", _psj_breaks, {1: True, 2: False}),
+        ("table-1", _nothing_breaks, {1: True, 2: True}),
+        ("table-3", _as_published, {3: True}),
+        ("noise-level-complete", _as_published, {2: True, 3: True}),
+        ("noise-level-complete", _psj_breaks, {2: False, 3: True}),
+        ("noise-model", _as_published, {4: True}),
+        ("noise-model", _psj_breaks, {4: False}),
+        ("radius", _as_published, {}),
+    ],
+)
+def test_an_experiment_says_what_it_found_of_each_claim_of_the_introduction(
+    name: str, numbers: object, expected: dict[int, bool | None]
+) -> None:
+    experiment = EXPERIMENTS[name]
+    assert experiment.claims(evidence_of(experiment, numbers, setup=UNCAPPED)) == expected  # type: ignore[arg-type]
