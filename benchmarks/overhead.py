@@ -144,7 +144,7 @@ class Blind:
         return self.oracle.ask(points, ticket)
 
 
-def repetition(name: str, images: int, flips: float, clock: str) -> dict[str, float]:
+def repetition(name: str, images: int, flips: float, clock: str, iterations: int = 32) -> dict[str, float]:
     """One run of the engine, the bare model in between."""
     model = psj.TorchModel(psj.zoo.mnist_model(), optimize=name == "optimised")
     x, y = correct_images(images)
@@ -158,7 +158,7 @@ def repetition(name: str, images: int, flips: float, clock: str) -> dict[str, fl
     oracle = Blind(psj.Classifier(model, psj.noise.Flip(flips) if flips else None))
     pool = embedded_pool()
     start = meter.now()
-    report = psj.evaluate(oracle, x, y, attack=Metered(meter), starts=pool, verdict=0, keep_trace=False)
+    report = psj.evaluate(oracle, x, y, attack=Metered(meter, iterations), starts=pool, verdict=0, keep_trace=False)
     meter.turn()
     total = meter.now() - start
     per_query = 1e6 / meter.rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -68,21 +69,21 @@ class Ledger:
         Returns:
             `(M,)` int64: how many queries that image had asked before each.
         """
-        if rows.numel() == 1:  # a lone image's search asks one at a time: keep that cheap
-            counts, rank = rows.new_ones(1), rows.new_zeros(1)
-            asking = rows
-        else:
-            asking, counts = torch.unique_consecutive(rows, return_counts=True)
-            first = torch.cumsum(counts, 0) - counts
-            rank = torch.arange(rows.numel()) - torch.repeat_interleave(first, counts)
-        if self._budget is not None and bool((self.total[asking] + counts > self._budget[asking]).any()):
+        # NumPy on the same memory: these arrays are short, and torch takes longer to start than to count.
+        row, total = rows.numpy(), self.total.numpy()
+        edges = np.concatenate(([0], np.flatnonzero(row[1:] != row[:-1]) + 1, [len(row)])) if len(row) else row
+        first = edges[:-1]  # where each image's queries begin
+        counts = edges[1:] - first
+        asking = row[first]
+        before = total[asking]
+        if self._budget is not None and (before + counts > self._budget.numpy()[asking]).any():
             raise BudgetError(f"a query in phase {self.phase!r} would exceed the budget; nothing was asked.")
-        serial = self.total[rows] + rank
-        self.total[asking] += counts
+        serial = np.arange(len(row)) + np.repeat(before - first, counts)
+        total[asking] += counts
         if self.phase not in self.by_phase:
             self.by_phase[self.phase] = torch.zeros_like(self.total)
-        self.by_phase[self.phase][asking] += counts
-        return serial
+        self.by_phase[self.phase].numpy()[asking] += counts
+        return torch.from_numpy(serial)
 
 
 class Counted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -62,10 +63,11 @@ class SigmoidPosterior:
             index: B askable positions of the grid that were asked.
             answers: B answers, True = adversarial.
         """
-        tables = self.grid.likelihood
-        # A loop beats one gather: it reads the table where it lies instead of copying it for every image.
-        for weight, place, answer in zip(self.weights.unbind(0), index, answers, strict=True):
-            weight.mul_(tables[answer][self.grid.seen_from(place)])
+        windows = self.grid.windows
+        # A loop beats one gather: it reads the table where it lies instead of copying it for every image. NumPy starts
+        # a product in half of torch's time, and there is one for every image and query of a search.
+        for weight, place, answer in zip(self.weights.numpy(), index, answers, strict=True):
+            np.multiply(weight, windows[answer][place], out=weight)
 
     def rescale(self, total: Tensor) -> None:
         """Bring back weights that have become small: totals `(B,)`. Powers of two change no digit."""

@@ -17,11 +17,17 @@ from popskipjump.rng import Key, integers, normal, signs
 BLOCK = 256
 _POOL_BYTES = 32 << 20
 _BLOCK_BYTES = 16 << 20
+_SIGN_BYTES = 2 << 20
 
 
 def block_rows(dimension: int) -> int:
     """Rows of one block: a function of the input's size alone, so that results do not depend on anything else."""
     return max(1, min(BLOCK, _BLOCK_BYTES // (4 * dimension)))
+
+
+def blocks_at_once(dimension: int) -> int:
+    """How many blocks to draw in one call: many are cheaper, and the signs of each take the memory of an input."""
+    return max(1, _SIGN_BYTES // (4 * dimension))
 
 
 class DirectionPool:
