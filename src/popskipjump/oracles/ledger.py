@@ -13,6 +13,8 @@ from popskipjump.errors import BudgetError, InputError
 from popskipjump.oracles.base import Oracle, Ticket, device_of, is_whole
 from popskipjump.oracles.classifier import checked_labels
 
+Numbers = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
 UNLIMITED = torch.iinfo(torch.int64).max
 
 
@@ -39,6 +41,11 @@ class Ledger:
         if bool((limit < 1).any()):
             raise InputError(f"budget must be at least 1 query per image, not {int(limit.min())}.")
         return limit
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a budget."""
+        return self._budget is not None
 
     @contextmanager
     def during(self, phase: str) -> Iterator[None]:
@@ -71,9 +78,7 @@ class Ledger:
         """
         # NumPy on the same memory: these arrays are short, and torch takes longer to start than to count.
         row, total = rows.numpy(), self.total.numpy()
-        edges = np.concatenate(([0], np.flatnonzero(row[1:] != row[:-1]) + 1, [len(row)])) if len(row) else row
-        first = edges[:-1]  # where each image's queries begin
-        counts = edges[1:] - first
+        first, counts = _runs(row)
         asking = row[first]
         before = total[asking]
         if self._budget is not None and (before + counts > self._budget.numpy()[asking]).any():
@@ -84,6 +89,18 @@ class Ledger:
             self.by_phase[self.phase] = torch.zeros_like(self.total)
         self.by_phase[self.phase].numpy()[asking] += counts
         return torch.from_numpy(serial)
+
+
+def _runs(row: Numbers) -> tuple[Numbers, Numbers]:
+    """Where the runs of equal numbers begin, and their lengths: non-decreasing `(M,)` -> `(k,)`, `(k,)`."""
+    if len(row) == 0:
+        return row, row
+    if row[0] == row[-1]:  # one image: its search asks one at a time, and that should be cheap
+        return np.zeros(1, dtype=np.int64), np.array([len(row)])
+    edges = np.flatnonzero(row[1:] != row[:-1])
+    bounds = np.empty(len(edges) + 2, dtype=np.int64)
+    bounds[0], bounds[1:-1], bounds[-1] = 0, edges + 1, len(row)
+    return bounds[:-1], bounds[1:] - bounds[:-1]
 
 
 class Counted:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,6 +24,8 @@ from popskipjump.sigmoid import (
     mutual_information,
     shared_grid,
 )
+
+Indices = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 
 _TAIL = 10.0  # no place may ask for more than so many times what the centre asks for (docs/errata.md, D3)
 
@@ -143,6 +146,23 @@ class BayesianSearch:
         return (posterior.centre_marginal() * torch.minimum(effort, _TAIL * at_centre)).sum(dim=1)
 
 
+class _Lines(NamedTuple):
+    """The lines that are still searched."""
+
+    rows: Tensor  # (A,) int64, on the CPU
+    outer: Tensor  # (A, d)
+    original: Tensor  # (A, d)
+
+    def select(self, stays: Tensor) -> _Lines:
+        """Some of them: bool `(A,)` on the CPU."""
+        there = stays.to(self.outer.device)
+        return _Lines(self.rows[stays], self.outer[there], self.original[there])
+
+    def repeated(self, times: int) -> _Lines:
+        """Each so many times, side by side."""
+        return self if times == 1 else _Lines(*(part.repeat_interleave(times, dim=0) for part in self))
+
+
 class _Search:
     """One search of all images in lock-step; those that are done leave at the next check."""
 
@@ -157,7 +177,7 @@ class _Search:
     ) -> None:
         self.config, self.problem, self.rows, self.outer, self.iteration = config, problem, rows, outer, iteration
         self.grid = shared_grid(config.grid)
-        self.original = problem.original[rows.to(problem.device)]
+        self.lines = _Lines(rows, outer, problem.original[rows.to(problem.device)])
         self.posterior = self._prior(previous)
         self.going = torch.arange(len(rows))  # images still searching, as rows of this search
         self.asked = 0
@@ -191,23 +211,23 @@ class _Search:
 
     def ask(self) -> None:
         """One step: choose positions, ask, learn; look at the stopping rule when it is time."""
-        self._leave(self._unaffordable())
+        if self.problem.ledger.limited or self.problem.failed:
+            self._leave(self._unaffordable())
         if not len(self.going):
             return
-        steps = self._positions()[: self.config.limit - self.asked]  # m lists of one index for each image
-        position = self.grid.askable[torch.tensor(steps).T.flatten()]  # (B m,), an image's queries side by side
-        asking = self.going.repeat_interleave(len(steps))
-        chosen = asking.to(self.problem.device)
-        points = self.problem.norm.blend(self.outer[chosen], self.original[chosen], self.problem.on_device(position))
-        answers = self.problem.decide(points, self.rows[asking], "search").reshape(-1, len(steps)).T.tolist()
-        for index, said in zip(steps, answers, strict=True):
+        steps = self._positions()[: self.config.limit - self.asked]  # (m, A)
+        position = torch.from_numpy(self.grid.askable.numpy()[steps.T.ravel()])  # (A m,), an image's side by side
+        lines = self.lines.repeated(len(steps))
+        points = self.problem.norm.blend(lines.outer, lines.original, self.problem.on_device(position))
+        answers = self.problem.decide(points, lines.rows, "search").reshape(-1, len(steps)).T.tolist()
+        for index, said in zip(steps.tolist(), answers, strict=True):
             self.posterior.update(index, said)
         self.asked += len(steps)
         if self.asked % self.config.check_every < self.config.per_step or self.asked >= self.config.limit:
             self._check()
 
-    def _positions(self) -> list[list[int]]:
-        """`per_step` lists of one grid index for each image."""
+    def _positions(self) -> Indices:
+        """Grid indices `(m, A)`: `per_step` for each image."""
         config = self.config
         if config.acquisition == "information":
             value, total = mutual_information(self.posterior)
@@ -215,27 +235,26 @@ class _Search:
         else:
             self.posterior.rescale(self.posterior.weights.sum(dim=(1, 2)))
             value = -expected_sample_size(self.posterior, effort_table(self.grid, config.spread)).to(torch.float32)
-        best = value.numpy().argmax(axis=1).tolist()
         if config.per_step == 1 or config.spread_over >= 1.0:
-            return [best] * config.per_step
+            return np.repeat(value.numpy().argmax(axis=1)[None], config.per_step, axis=0)
         return self._near_best(value)
 
-    def _near_best(self, value: Tensor) -> list[list[int]]:
+    def _near_best(self, value: Tensor) -> Indices:
         """Positions drawn evenly among those that are nearly as good as the best."""
         top = value.amax(dim=1, keepdim=True)
         # A size to be small is negative here: within 90% then means not more than 1/0.9 of it.
         part = self.config.spread_over if self.config.acquisition == "information" else 1 / self.config.spread_over
         near = value >= torch.minimum(part * top, top)  # rounding may leave no information at all, or less
-        image = self.problem.image_id[self.rows[self.going]]
+        image = self.problem.image_id[self.lines.rows]
         key = self.problem.key.child("search", self.iteration)
         draws = uniform(key.roots(image, torch.full_like(image, self.asked)), self.config.per_step)  # (B, m)
         rank = (draws * near.sum(dim=1, keepdim=True)).to(torch.int64) + 1
         order = near.cumsum(dim=1)
-        return [(order >= rank[:, m : m + 1]).to(torch.int8).argmax(dim=1).tolist() for m in range(rank.shape[1])]
+        return np.asarray((order.unsqueeze(0) >= rank.T.unsqueeze(2)).numpy().argmax(axis=2))
 
     def _unaffordable(self) -> Tensor:
         """Which images cannot pay the next step: bool over `going`."""
-        rows = self.rows[self.going]
+        rows = self.lines.rows
         stop = self.problem.affordable(rows) < self.config.per_step
         for row in self.problem.failed:
             stop |= rows == row
@@ -271,7 +290,9 @@ class _Search:
         self.searched[who] = self.asked
         for kept, value in zip(self.found, estimate, strict=True):
             kept[who] = value
-        self.going, self.posterior, self.before = self.going[~done], self.posterior.select(~done), self.before[~done]
+        stays = ~done
+        self.going, self.posterior, self.before = self.going[stays], self.posterior.select(stays), self.before[stays]
+        self.lines = self.lines.select(stays)
 
     def result(self) -> Border:
         """What was found for all images."""

@@ -16,6 +16,7 @@ from popskipjump.rng import Key, integers, normal, signs
 
 BLOCK = 256
 _POOL_BYTES = 32 << 20
+_MOST_BLOCKS = 8  # more would cost a lone image more than they give: rows that come round again have other signs
 _BLOCK_BYTES = 16 << 20
 _SIGN_BYTES = 2 << 20
 
@@ -36,7 +37,7 @@ class DirectionPool:
     def __init__(self, key: Key, dimension: int, image_id: Tensor, device: torch.device, sphere: bool) -> None:
         self._key = key.child("directions")
         self._rows = block_rows(dimension)
-        self._blocks = max(2, min(32, _POOL_BYTES // (4 * dimension * self._rows)))
+        self._blocks = max(2, min(_MOST_BLOCKS, _POOL_BYTES // (4 * dimension * self._rows)))
         self._image_id = image_id
         numbers = torch.arange(self._blocks * self._rows, device=device)
         # One call for each block bounds the memory of the integer arithmetic.
