@@ -62,7 +62,9 @@ class Flip:
             raise self._unknown()
         if classes < 2:
             raise InputError(f"labels can only be flipped between 2 or more classes; this model has {classes}.")
-        return labels_below(labels, classes), classes
+        # The largest of K logits is below K; other labels must be looked at.
+        known = self.classes is None and gives_logits(model)
+        return labels if known else labels_below(labels, classes), classes
 
     def _unknown(self) -> InputError:
         return InputError(

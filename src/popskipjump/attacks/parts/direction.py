@@ -150,7 +150,7 @@ def accumulate(
         answer = weight[0].copy_(problem.decide(used, border.rows[images], "direction")).mul_(2).sub_(1)
         for piece, part, factor in zip(chunk, parts, torch.split(weight, sizes, dim=1), strict=True):
             totals[piece.image].addmm_(factor, part)
-        answers.index_add_(0, images.to(problem.device, non_blocking=True), answer)  # whole numbers: in any order
+        answers.index_add_(0, problem.there(images), answer)  # whole numbers: in any order
     return sums, answers
 
 
@@ -195,7 +195,7 @@ def _drawn(
         images = torch.tensor([piece.image for piece in pieces])
         numbers = torch.tensor([piece.number for piece in pieces])
         blocks, signs = pool.draw(border.rows[images], iteration, numbers)
-        scales = signs.mul_(per_row(spread[images.to(problem.device)])).unbind(0)
+        scales = signs.mul_(per_row(spread[problem.there(images)])).unbind(0)
         start = 0
         for chunk in ahead:
             mine = slice(start, start + len(chunk))
@@ -231,7 +231,7 @@ class TrueDirection:
         """See `Direction`."""
         if problem.white_box is None or problem.labels is None:
             raise InputError("the true gradient needs a white box: pass a torch module that gives logits.")
-        rows = border.rows.to(problem.device)
+        rows = problem.there(border.rows)
         targets = None if problem.targets is None else problem.targets[rows]
         points = border.point.reshape(-1, *problem.shape)
         return problem.white_box.margin_gradient(points, problem.labels[rows], targets).flatten(1)

@@ -40,7 +40,7 @@ class BinarySearch:
         self, problem: Problem, rows: Tensor, outer: Tensor, iteration: int, previous: Border | None
     ) -> Border:
         """See `Locate`."""
-        original = problem.original[rows.to(problem.device)]
+        original = problem.originals(rows)
         power = 1.5 if problem.norm.name == "l2" else 2.0
         theta = problem.dimension**-power if self.theta is None else self.theta
         low = torch.zeros(len(rows), dtype=torch.float64)  # adversarial
@@ -54,7 +54,7 @@ class BinarySearch:
             if not len(going):
                 break
             middle = (low[going] + high[going]) / 2
-            chosen = going.to(problem.device)
+            chosen = problem.there(going)
             points = problem.norm.blend(outer[chosen], original[chosen], problem.on_device(middle))
             adversarial = problem.decide(points, rows[going], "search").cpu()
             low[going[adversarial]] = middle[adversarial]
@@ -75,10 +75,10 @@ def border_at(
     estimate: Estimate | None,
 ) -> Border:
     """The border at known positions of the lines from `outer` `(A, d)` to the originals; the rest as in `Border`."""
-    original = problem.original[rows.to(problem.device)]
+    original = problem.originals(rows)
     point = problem.norm.blend(outer, original, problem.on_device(position))
-    distance = problem.norm.size(point - original).to("cpu", torch.float64)
-    gap = l2_size(outer - original).to("cpu", torch.float64)
+    distance = problem.on_cpu(problem.norm.size(point - original))
+    gap = problem.on_cpu(l2_size(outer - original))
     return Border(rows, outer, point, position, safe, distance, gap, effort, searched, settled, estimate)
 
 
@@ -177,7 +177,7 @@ class _Search:
     ) -> None:
         self.config, self.problem, self.rows, self.outer, self.iteration = config, problem, rows, outer, iteration
         self.grid = shared_grid(config.grid)
-        self.lines = _Lines(rows, outer, problem.original[rows.to(problem.device)])
+        self.lines = _Lines(rows, outer, problem.originals(rows))
         self.posterior = self._prior(previous)
         self.going = torch.arange(len(rows))  # images still searching, as rows of this search
         self.asked = 0
@@ -219,7 +219,7 @@ class _Search:
         position = torch.from_numpy(self.grid.askable.numpy()[steps.T.ravel()])  # (A m,), an image's side by side
         lines = self.lines.repeated(len(steps))
         points = self.problem.norm.blend(lines.outer, lines.original, self.problem.on_device(position))
-        answers = self.problem.decide(points, lines.rows, "search").reshape(-1, len(steps)).T.tolist()
+        answers = self.problem.decide(points, lines.rows, "search").reshape(-1, len(steps)).T.cpu().tolist()
         for index, said in zip(steps.tolist(), answers, strict=True):
             self.posterior.update(index, said)
         self.asked += len(steps)
