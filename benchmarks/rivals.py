@@ -4,7 +4,8 @@
     python benchmarks/rivals.py --images 100 --repeat 3 --out benchmarks/results/rivals.md
 
 The same net, images, starting points and number of iterations for all; one thread; the attacks take turns. ART takes
-its images one by one, so that its time per image does not depend on their number: it gets the first few of them.
+its images one by one, so that its time per image does not depend on their number: it gets the first few of them. The
+others' own settings are left as they come.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def art(x: np.ndarray, y: np.ndarray, starts: np.ndarray, iterations: int) -> At
             clip_values=(0, 1),
             device_type="cpu",
         )
-        attack = HopSkipJump(classifier, batch_size=512, norm=2, max_iter=iterations, verbose=False)
+        attack = HopSkipJump(classifier, norm=2, max_iter=iterations, verbose=False)
         points = attack.generate(x, y=np.eye(10)[y], x_adv_init=starts)
         return np.linalg.norm((points - x).reshape(len(x), -1), axis=1), net.rows / len(x)
 
