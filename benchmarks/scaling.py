@@ -3,7 +3,7 @@
     python benchmarks/scaling.py --out benchmarks/results/scaling.md
 
 Every case runs in a process of its own, so that its peak memory is its own; the cases take turns in every repetition.
-Times are of the whole call, without a verdict. MNIST cases run on the optimised net, where the engine's share is larger.
+Times are of the whole call, without a verdict. MNIST cases run on the optimised net, where the engine shows most.
 """
 
 from __future__ import annotations
