@@ -84,17 +84,27 @@ def bits(roots: Tensor, width: int, start: int = 0) -> Tensor:
     return _mix(roots.unsqueeze(-1) + lanes * _GOLDEN)
 
 
+def as_uniform(raw: Tensor) -> Tensor:
+    """Random bits as uniform numbers in the open interval (0, 1): int64 `(...)` -> float32 `(...)`."""
+    # 23 bits and the half fill float32's mantissa; with 24 bits the largest number would round to 1
+    top = torch.bitwise_right_shift(raw, 41).bitwise_and_(0x7FFFFF)
+    return top.to(torch.float32).add_(0.5).mul_(2.0**-23)
+
+
+def as_integers(raw: Tensor, below: int) -> Tensor:
+    """Random bits as integers uniform in `0 .. below - 1`: int64 `(...)` -> int64 `(...)`."""
+    top = torch.bitwise_right_shift(raw, 32).bitwise_and_(0xFFFFFFFF)
+    return top.mul_(below).bitwise_right_shift_(32)
+
+
 def uniform(roots: Tensor, width: int, start: int = 0) -> Tensor:
     """Uniform numbers in the open interval (0, 1): `(...)` -> float32 `(..., width)`."""
-    # 23 bits and the half fill float32's mantissa; with 24 bits the largest number would round to 1
-    top = torch.bitwise_right_shift(bits(roots, width, start), 41) & 0x7FFFFF
-    return (top.to(torch.float32) + 0.5) * 2.0**-23
+    return as_uniform(bits(roots, width, start))
 
 
 def integers(roots: Tensor, width: int, below: int, start: int = 0) -> Tensor:
     """Integers uniform in `0 .. below - 1` (`below` < 2**31; bias < 2**-32): `(...)` -> int64 `(..., width)`."""
-    top = torch.bitwise_right_shift(bits(roots, width, start), 32) & 0xFFFFFFFF
-    return torch.bitwise_right_shift(top * below, 32)
+    return as_integers(bits(roots, width, start), below)
 
 
 def normal(roots: Tensor, width: int) -> Tensor:

@@ -11,7 +11,7 @@ from popskipjump.errors import InputError
 from popskipjump.noise.checks import gives_logits, labels_below, number, whole_number, written
 from popskipjump.noise.truth import DRAWS, KEY, Truth, exactly, in_chunks, one_hot
 from popskipjump.oracles.classifier import BaseModel
-from popskipjump.rng import Key, integers, uniform
+from popskipjump.rng import Key, as_integers, as_uniform, bits
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Flip:
     def sample(self, model: BaseModel, points: Tensor, roots: Tensor) -> Tensor:
         """See `NoiseModel`."""
         labels, classes = self._labels(model, points)
-        flipped = uniform(roots, 1).squeeze(-1) < self.rate
-        step = 1 + integers(roots, 1, classes - 1, start=1).squeeze(-1)
-        return torch.where(flipped, (labels + step) % classes, labels)
+        whether, which = bits(roots, 2).unbind(-1)
+        step = as_integers(which, classes - 1).add_(1)
+        return torch.where(as_uniform(whether) < self.rate, (labels + step) % classes, labels)
 
     def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
         """See `TrueNoise`; exact."""

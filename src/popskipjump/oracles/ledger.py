@@ -78,25 +78,42 @@ class Ledger:
         """
         # NumPy on the same memory: these arrays are short, and torch takes longer to start than to count.
         row, total = rows.numpy(), self.total.numpy()
+        if len(row) and row[0] == row[-1]:
+            return self._charge_one(int(row[0]), len(row))
         first, counts = _runs(row)
         asking = row[first]
         before = total[asking]
         if self._budget is not None and (before + counts > self._budget.numpy()[asking]).any():
-            raise BudgetError(f"a query in phase {self.phase!r} would exceed the budget; nothing was asked.")
+            raise self._exceeded()
         serial = np.arange(len(row)) + np.repeat(before - first, counts)
         total[asking] += counts
+        self._of_phase()[asking] += counts
+        return torch.from_numpy(serial)
+
+    def _charge_one(self, row: int, count: int) -> Tensor:
+        """`charge` for queries of one image: its search asks one at a time, and that should be cheap."""
+        total = self.total.numpy()
+        before = int(total[row])
+        if self._budget is not None and before + count > int(self._budget[row]):
+            raise self._exceeded()
+        total[row] += count
+        self._of_phase()[row] += count
+        return torch.arange(before, before + count)
+
+    def _of_phase(self) -> Numbers:
+        """The counts of this phase `(B,)`, to be changed in place."""
         if self.phase not in self.by_phase:
             self.by_phase[self.phase] = torch.zeros_like(self.total)
-        self.by_phase[self.phase].numpy()[asking] += counts
-        return torch.from_numpy(serial)
+        return self.by_phase[self.phase].numpy()
+
+    def _exceeded(self) -> BudgetError:
+        return BudgetError(f"a query in phase {self.phase!r} would exceed the budget; nothing was asked.")
 
 
 def _runs(row: Numbers) -> tuple[Numbers, Numbers]:
     """Where the runs of equal numbers begin, and their lengths: non-decreasing `(M,)` -> `(k,)`, `(k,)`."""
     if len(row) == 0:
         return row, row
-    if row[0] == row[-1]:  # one image: its search asks one at a time, and that should be cheap
-        return np.zeros(1, dtype=np.int64), np.array([len(row)])
     edges = np.flatnonzero(row[1:] != row[:-1])
     bounds = np.empty(len(edges) + 2, dtype=np.int64)
     bounds[0], bounds[1:-1], bounds[-1] = 0, edges + 1, len(row)

@@ -138,12 +138,12 @@ class BayesianSearch:
             table = effort_table(posterior.grid, self.spread)
             return expected_ratio(posterior, table, estimate.centre)
         slope, lost = estimate.slope.unsqueeze(1), estimate.lost.unsqueeze(1)
-        at_centre = effort_at(torch.zeros_like(slope), slope, self.spread, lost)
+        here = torch.zeros_like(slope)
         if sample_size == "point":
-            return at_centre.squeeze(1)
-        offset = posterior.grid.position - estimate.centre.unsqueeze(1)
-        effort = effort_at(offset, slope, self.spread, lost)
-        return (posterior.centre_marginal() * torch.minimum(effort, _TAIL * at_centre)).sum(dim=1)
+            return effort_at(here, slope, self.spread, lost).squeeze(1)
+        offset = torch.cat((here, posterior.grid.position - estimate.centre.unsqueeze(1)), dim=1)
+        effort = effort_at(offset, slope, self.spread, lost)  # in the first column, at the centre
+        return (posterior.centre_marginal() * torch.minimum(effort[:, 1:], _TAIL * effort[:, :1])).sum(dim=1)
 
 
 class _Lines(NamedTuple):
