@@ -48,8 +48,8 @@ def checked_labels(answer: object, count: int, look: bool = True) -> Tensor:
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise OracleError(f"the classifier returned labels of type {labels.dtype}; they must be integers.")
     labels = labels.to(torch.int64)  # first: torch has no minimum of most unsigned types
-    if look and count and int(labels.min()) < 0:
-        raise OracleError(f"the classifier returned the label {int(labels.min())}; labels must be 0 or more.")
+    if look and count and (least := int(labels.cpu().numpy().min())) < 0:  # NumPy's minimum is the faster one
+        raise OracleError(f"the classifier returned the label {least}; labels must be 0 or more.")
     return labels
 
 

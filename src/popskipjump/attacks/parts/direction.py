@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -139,13 +138,12 @@ def accumulate(
     answers = torch.zeros(len(counts), device=problem.device)
     by_image, totals = border.point.unbind(0), sums.unbind(0)
     chunks = _chunks(counts.tolist(), rows_per_block, capacity)
-    for chunk, blocks, scales in _drawn(problem, border, spread, chunks, iteration, sphere):
+    for chunk, blocks, scales, images in _drawn(problem, border, spread, chunks, iteration, sphere):
         sizes = [piece.size for piece in chunk]
-        used = buffer[: sum(sizes)]
+        used = buffer[: len(images)]
         parts = torch.split(used, sizes)
         for piece, part, block, scale in zip(chunk, parts, blocks, scales, strict=True):
             torch.addcmul(by_image[piece.image], block[: piece.size], scale, out=part)
-        images = torch.from_numpy(np.repeat([piece.image for piece in chunk], sizes))
         weight = weights[:, : len(used)]
         answer = weight[0].copy_(problem.decide(used, border.rows[images], "direction")).mul_(2).sub_(1)
         for piece, part, factor in zip(chunk, parts, torch.split(weight, sizes, dim=1), strict=True):
@@ -183,10 +181,11 @@ def _chunks(counts: list[int], block: int, capacity: int) -> Iterator[list[_Piec
 
 def _drawn(
     problem: Problem, border: Border, spread: Tensor, chunks: Iterator[list[_Piece]], iteration: int, sphere: bool
-) -> Iterator[tuple[list[_Piece], list[Tensor], list[Tensor]]]:
+) -> Iterator[tuple[list[_Piece], list[Tensor], list[Tensor], Tensor]]:
     """Each chunk with its directions: for every piece a block `(block, d)` and the scales `(d,)` to multiply it with.
 
-    The directions of many chunks are drawn in one call, which costs little more than those of one.
+    Then the image of each row, int64 `(M,)` on the CPU. All of this is made for many chunks in one go, which costs
+    little more than for one.
     """
     pool = DirectionPool.of(problem, sphere)
     at_once = blocks_at_once(problem.dimension)
@@ -196,10 +195,12 @@ def _drawn(
         numbers = torch.tensor([piece.number for piece in pieces])
         blocks, signs = pool.draw(border.rows[images], iteration, numbers)
         scales = signs.mul_(per_row(spread[problem.there(images)])).unbind(0)
+        image_of_row = images.repeat_interleave(torch.tensor([piece.size for piece in pieces]))
+        rows = torch.split(image_of_row, [sum(piece.size for piece in chunk) for chunk in ahead])
         start = 0
-        for chunk in ahead:
-            mine = slice(start, start + len(chunk))
-            yield chunk, blocks[mine], list(scales[mine])
+        for chunk, mine in zip(ahead, rows, strict=True):
+            part = slice(start, start + len(chunk))
+            yield chunk, blocks[part], list(scales[part]), mine
             start += len(chunk)
 
 
