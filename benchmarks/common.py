@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import platform
 import resource
+import shlex
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -83,6 +85,12 @@ def save(out: Path | None, text: str) -> None:
 def spread(values: Sequence[float]) -> str:
     """Median with its smallest and largest repetition."""
     return f"{np.median(values):.3f} [{min(values):.3f} to {max(values):.3f}]"
+
+
+def command() -> str:
+    """How this benchmark was started, but for where its output goes."""
+    words = sys.argv[: sys.argv.index("--out")] if "--out" in sys.argv else sys.argv
+    return shlex.join(["python", *words])
 
 
 def header(title: str, command: str) -> str:

@@ -25,7 +25,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import CLOCKS, Goal, apart, correct_images, embedded_pool, header, markdown, peak_mb, save, seconds, spread
+from common import (
+    CLOCKS,
+    Goal,
+    apart,
+    command,
+    correct_images,
+    embedded_pool,
+    header,
+    markdown,
+    peak_mb,
+    save,
+    seconds,
+    spread,
+)
 
 import popskipjump as psj
 from popskipjump.attacks.walk import BoundaryWalk
@@ -232,7 +245,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    title = header("Engine against bare model", f"python benchmarks/overhead.py --repeat {args.repeat}")
+    title = header("Engine against bare model", command())
     note = f"Medians of {args.repeat} repetitions [smallest to largest]; {args.clock} clock.\n"
     results: dict[tuple[str, int, float], dict[str, list[float]]] = {}
     for images in args.images:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import CLOCKS, Goal, correct_images, embedded_pool, header, markdown, save, seconds, spread
+from common import CLOCKS, Goal, command, correct_images, embedded_pool, header, markdown, save, seconds, spread
 
 import popskipjump as psj
 
@@ -123,8 +123,7 @@ def main() -> None:
         "Foolbox": (foolbox(x, y, starts, args.iterations), len(x)),
         "ART": (art(x[few], y[few], starts[few], args.iterations), len(x[few])),
     }
-    command = f"python benchmarks/rivals.py --images {args.images} --art-images {args.art_images}"
-    title = header("HopSkipJump, ours and others", f"{command} --repeat {args.repeat} --clock {args.clock}")
+    title = header("HopSkipJump, ours and others", command())
     times: dict[str, list[float]] = {name: [] for name in attacks}
     found = {}
     for _ in range(args.repeat):

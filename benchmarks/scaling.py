@@ -14,7 +14,20 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import CLOCKS, Goal, apart, correct_images, embedded_pool, header, markdown, peak_mb, save, seconds, spread
+from common import (
+    CLOCKS,
+    Goal,
+    apart,
+    command,
+    correct_images,
+    embedded_pool,
+    header,
+    markdown,
+    peak_mb,
+    save,
+    seconds,
+    spread,
+)
 
 import popskipjump as psj
 
@@ -118,7 +131,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    title = header("Scaling", f"python benchmarks/scaling.py --repeat {args.repeat} --clock {args.clock}")
+    title = header("Scaling", command())
     results: dict[str, list[Row]] = {name: [] for name in args.cases}
     for _ in range(args.repeat):
         for name in args.cases:
