@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from hashlib import blake2b
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +22,9 @@ _MIX_2 = 0x94D049BB133111EB - (1 << 64)
 
 def _mix(state: Tensor) -> Tensor:
     """SplitMix64's output function, in place on an int64 tensor."""
+    if state.device.type == "cpu":
+        _mix_words(state.numpy().view(np.uint64))
+        return state
     for shift, factor in ((30, _MIX_1), (27, _MIX_2), (31, None)):
         high = torch.bitwise_right_shift(state, shift)
         high &= (1 << (64 - shift)) - 1  # the shift of a signed integer copies its sign
@@ -28,6 +32,14 @@ def _mix(state: Tensor) -> Tensor:
         if factor is not None:
             state *= factor
     return state
+
+
+def _mix_words(words: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> None:
+    """`_mix` on the memory of a tensor on the CPU: NumPy has unsigned shifts, and starts in a fifth of the time."""
+    for shift, factor in ((30, _MIX_1), (27, _MIX_2), (31, None)):
+        words ^= words >> np.uint64(shift)
+        if factor is not None:
+            words *= np.uint64(factor + (1 << 64))
 
 
 @dataclass(frozen=True)
@@ -72,17 +84,27 @@ def bits(roots: Tensor, width: int, start: int = 0) -> Tensor:
     return _mix(roots.unsqueeze(-1) + lanes * _GOLDEN)
 
 
+def as_uniform(raw: Tensor) -> Tensor:
+    """Random bits as uniform numbers in the open interval (0, 1): int64 `(...)` -> float32 `(...)`."""
+    # 23 bits and the half fill float32's mantissa; with 24 bits the largest number would round to 1
+    top = torch.bitwise_right_shift(raw, 41).bitwise_and_(0x7FFFFF)
+    return top.to(torch.float32).add_(0.5).mul_(2.0**-23)
+
+
+def as_integers(raw: Tensor, below: int) -> Tensor:
+    """Random bits as integers uniform in `0 .. below - 1`: int64 `(...)` -> int64 `(...)`."""
+    top = torch.bitwise_right_shift(raw, 32).bitwise_and_(0xFFFFFFFF)
+    return top.mul_(below).bitwise_right_shift_(32)
+
+
 def uniform(roots: Tensor, width: int, start: int = 0) -> Tensor:
     """Uniform numbers in the open interval (0, 1): `(...)` -> float32 `(..., width)`."""
-    # 23 bits and the half fill float32's mantissa; with 24 bits the largest number would round to 1
-    top = torch.bitwise_right_shift(bits(roots, width, start), 41) & 0x7FFFFF
-    return (top.to(torch.float32) + 0.5) * 2.0**-23
+    return as_uniform(bits(roots, width, start))
 
 
 def integers(roots: Tensor, width: int, below: int, start: int = 0) -> Tensor:
     """Integers uniform in `0 .. below - 1` (`below` < 2**31; bias < 2**-32): `(...)` -> int64 `(..., width)`."""
-    top = torch.bitwise_right_shift(bits(roots, width, start), 32) & 0xFFFFFFFF
-    return torch.bitwise_right_shift(top * below, 32)
+    return as_integers(bits(roots, width, start), below)
 
 
 def normal(roots: Tensor, width: int) -> Tensor:

@@ -179,12 +179,11 @@ class _Record:
 
     def _final_points(self, border: Border) -> Tensor:
         """The point to return: on the adversarial side with confidence."""
-        original = self.problem.original[border.rows.to(self.problem.device)]
+        original = self.problem.originals(border.rows)
         return self.problem.norm.blend(border.outer, original, self.problem.on_device(border.safe))
 
     def _sizes(self, points: Tensor, rows: Tensor) -> Tensor:
-        original = self.problem.original[rows.to(self.problem.device)]
-        return self.problem.norm.size(points - original).to("cpu", torch.float64)
+        return self.problem.on_cpu(self.problem.norm.size(points - self.problem.originals(rows)))
 
     def final_distance(self, border: Border) -> Tensor:
         """Distances of the points to be returned: `(A,)`."""

@@ -86,8 +86,8 @@ class BoundaryAttack:
 
     def _propose(self, problem: Problem, rows: Tensor, walk: _Walk, going: Tensor, number: int) -> _Walk:
         """One proposal for each of the images in `going`."""
-        there = going.to(problem.device)
-        original = problem.original[rows[going].to(problem.device)]
+        there = problem.there(going)
+        original = problem.originals(rows[going])
         point = walk.point[there]
         aside = self._aside(problem, rows[going], point, original, walk.orthogonal[going], number)
         across, whole = walk.across.clone(), walk.whole.clone()
@@ -109,7 +109,7 @@ class BoundaryAttack:
     ) -> Tensor:
         """A random point at the same distance from the original, about `size` distances away: `(A, d)`."""
         image = problem.image_id[rows]
-        roots = problem.key.child("boundary").roots(image, torch.full_like(image, number)).to(problem.device)
+        roots = problem.there(problem.key.child("boundary").roots(image, torch.full_like(image, number)))
         noise = normal(roots, problem.dimension)
         out = point - original
         length = per_row(l2_size(out)).clamp(min=1e-12)

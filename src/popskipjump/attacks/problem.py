@@ -54,9 +54,25 @@ class Problem:
         """Values of one input, d."""
         return self.original.shape[1]
 
+    # The images and points lie where the classifier is; what is decided about them (rows, positions, counts) is on the
+    # CPU. These four are the ways between. Only `on_cpu` waits for the device: no more than once for all images in a
+    # step of a search, and never between the calls of a direction.
+
     def on_device(self, values: Tensor) -> Tensor:
         """Numbers of the images, float32, where the images lie."""
-        return values.to(self.device, torch.float32, non_blocking=True)
+        return values.to(torch.float32).to(self.device, non_blocking=True)  # some devices have no float64
+
+    def there(self, index: Tensor) -> Tensor:
+        """An index of images, or a mask, where the images lie."""
+        return index.to(self.device, non_blocking=True)
+
+    def originals(self, rows: Tensor) -> Tensor:
+        """The originals of some images: rows `(A,)` -> `(A, d)`."""
+        return self.original[self.there(rows)]
+
+    def on_cpu(self, values: Tensor) -> Tensor:
+        """Numbers of the images, float64, on the CPU."""
+        return values.to("cpu").to(torch.float64)
 
     def affordable(self, rows: Tensor) -> Tensor:
         """How many decisions the budget still allows: rows `(A,)` -> int64 `(A,)`."""
@@ -93,7 +109,7 @@ class Problem:
         """`decide` for the images that have not failed: they alone are asked about, bool `(M,)` on the CPU."""
         decisions = torch.zeros(len(rows), dtype=torch.bool, device=self.device)
         if bool(alive.any()):
-            there = alive.to(self.device)
+            there = self.there(alive)
             decisions[there] = self.decide(points[there], rows[alive], phase)
         return decisions
 
@@ -111,7 +127,7 @@ class Problem:
         labels = self.oracle.ask(points.reshape(-1, *self.shape), Ticket(rows))
         if labels.shape != (len(rows),):
             raise OracleError(f"the classifier was asked for {len(rows)} labels and gave {tuple(labels.shape)}.")
-        return self.criterion.decide(labels.to(self.device), rows.to(self.device, non_blocking=True))
+        return self.criterion.decide(self.there(labels), self.there(rows))
 
     def _ask_each(self, points: Tensor, rows: Tensor, error: Exception) -> Tensor:
         """After a failure, ask image by image, so that one bad image does not end the batch."""
@@ -124,7 +140,7 @@ class Problem:
                 if alone:
                     raise error
                 self.ledger.ensure(row, int(mine.sum()) * self.votes)
-                chosen = mine.to(self.device)
+                chosen = self.there(mine)
                 decisions[chosen] = self._ask(points[chosen], rows[mine])
             except BudgetError:
                 continue  # it cannot pay to be asked again: it ends with its budget

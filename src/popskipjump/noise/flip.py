@@ -11,7 +11,7 @@ from popskipjump.errors import InputError
 from popskipjump.noise.checks import gives_logits, labels_below, number, whole_number, written
 from popskipjump.noise.truth import DRAWS, KEY, Truth, exactly, in_chunks, one_hot
 from popskipjump.oracles.classifier import BaseModel
-from popskipjump.rng import Key, integers, uniform
+from popskipjump.rng import Key, as_integers, as_uniform, bits
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Flip:
     def sample(self, model: BaseModel, points: Tensor, roots: Tensor) -> Tensor:
         """See `NoiseModel`."""
         labels, classes = self._labels(model, points)
-        flipped = uniform(roots, 1).squeeze(-1) < self.rate
-        step = 1 + integers(roots, 1, classes - 1, start=1).squeeze(-1)
-        return torch.where(flipped, (labels + step) % classes, labels)
+        whether, which = bits(roots, 2).unbind(-1)
+        step = as_integers(which, classes - 1).add_(1)
+        return torch.where(as_uniform(whether) < self.rate, (labels + step) % classes, labels)
 
     def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
         """See `TrueNoise`; exact."""
@@ -62,7 +62,9 @@ class Flip:
             raise self._unknown()
         if classes < 2:
             raise InputError(f"labels can only be flipped between 2 or more classes; this model has {classes}.")
-        return labels_below(labels, classes), classes
+        # The largest of K logits is below K; other labels must be looked at.
+        known = self.classes is None and gives_logits(model)
+        return labels if known else labels_below(labels, classes), classes
 
     def _unknown(self) -> InputError:
         return InputError(

@@ -23,8 +23,14 @@ def chunk_rows(values_per_row: int, limit: int = MAX_ROWS) -> int:
     return max(1, min(limit, _CHUNK_BYTES // (4 * max(1, values_per_row))))
 
 
-def checked_labels(answer: object, count: int) -> Tensor:
-    """What a classifier returned, as int64 `(count,)`, or an error that says what is wrong with it."""
+def checked_labels(answer: object, count: int, look: bool = True) -> Tensor:
+    """What a classifier returned, as int64 `(count,)`, or an error that says what is wrong with it.
+
+    Args:
+        answer: anything.
+        count: how many labels were asked for.
+        look: whether to look at the values, too; it takes time where they lie on another device.
+    """
     if isinstance(answer, Tensor):
         labels = answer.detach()
     else:
@@ -42,8 +48,8 @@ def checked_labels(answer: object, count: int) -> Tensor:
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise OracleError(f"the classifier returned labels of type {labels.dtype}; they must be integers.")
     labels = labels.to(torch.int64)  # first: torch has no minimum of most unsigned types
-    if count and int(labels.min()) < 0:
-        raise OracleError(f"the classifier returned the label {int(labels.min())}; labels must be 0 or more.")
+    if look and count and (least := int(labels.cpu().numpy().min())) < 0:  # NumPy's minimum is the faster one
+        raise OracleError(f"the classifier returned the label {least}; labels must be 0 or more.")
     return labels
 
 

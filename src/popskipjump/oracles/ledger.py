@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from popskipjump.errors import BudgetError, InputError
 from popskipjump.oracles.base import Oracle, Ticket, device_of, is_whole
 from popskipjump.oracles.classifier import checked_labels
+
+Numbers = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 UNLIMITED = torch.iinfo(torch.int64).max
 
@@ -38,6 +41,11 @@ class Ledger:
         if bool((limit < 1).any()):
             raise InputError(f"budget must be at least 1 query per image, not {int(limit.min())}.")
         return limit
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a budget."""
+        return self._budget is not None
 
     @contextmanager
     def during(self, phase: str) -> Iterator[None]:
@@ -68,21 +76,48 @@ class Ledger:
         Returns:
             `(M,)` int64: how many queries that image had asked before each.
         """
-        if rows.numel() == 1:  # a lone image's search asks one at a time: keep that cheap
-            counts, rank = rows.new_ones(1), rows.new_zeros(1)
-            asking = rows
-        else:
-            asking, counts = torch.unique_consecutive(rows, return_counts=True)
-            first = torch.cumsum(counts, 0) - counts
-            rank = torch.arange(rows.numel()) - torch.repeat_interleave(first, counts)
-        if self._budget is not None and bool((self.total[asking] + counts > self._budget[asking]).any()):
-            raise BudgetError(f"a query in phase {self.phase!r} would exceed the budget; nothing was asked.")
-        serial = self.total[rows] + rank
-        self.total[asking] += counts
+        # NumPy on the same memory: these arrays are short, and torch takes longer to start than to count.
+        row, total = rows.numpy(), self.total.numpy()
+        if len(row) and row[0] == row[-1]:
+            return self._charge_one(int(row[0]), len(row))
+        first, counts = _runs(row)
+        asking = row[first]
+        before = total[asking]
+        if self._budget is not None and (before + counts > self._budget.numpy()[asking]).any():
+            raise self._exceeded()
+        serial = np.arange(len(row)) + np.repeat(before - first, counts)
+        total[asking] += counts
+        self._of_phase()[asking] += counts
+        return torch.from_numpy(serial)
+
+    def _charge_one(self, row: int, count: int) -> Tensor:
+        """`charge` for queries of one image: its search asks one at a time, and that should be cheap."""
+        total = self.total.numpy()
+        before = int(total[row])
+        if self._budget is not None and before + count > int(self._budget[row]):
+            raise self._exceeded()
+        total[row] += count
+        self._of_phase()[row] += count
+        return torch.arange(before, before + count)
+
+    def _of_phase(self) -> Numbers:
+        """The counts of this phase `(B,)`, to be changed in place."""
         if self.phase not in self.by_phase:
             self.by_phase[self.phase] = torch.zeros_like(self.total)
-        self.by_phase[self.phase][asking] += counts
-        return serial
+        return self.by_phase[self.phase].numpy()
+
+    def _exceeded(self) -> BudgetError:
+        return BudgetError(f"a query in phase {self.phase!r} would exceed the budget; nothing was asked.")
+
+
+def _runs(row: Numbers) -> tuple[Numbers, Numbers]:
+    """Where the runs of equal numbers begin, and their lengths: non-decreasing `(M,)` -> `(k,)`, `(k,)`."""
+    if len(row) == 0:
+        return row, row
+    edges = np.flatnonzero(row[1:] != row[:-1])
+    bounds = np.empty(len(edges) + 2, dtype=np.int64)
+    bounds[0], bounds[1:-1], bounds[-1] = 0, edges + 1, len(row)
+    return bounds[:-1], bounds[1:] - bounds[:-1]
 
 
 class Counted:
@@ -94,8 +129,13 @@ class Counted:
     def __init__(self, oracle: Oracle, ledger: Ledger, image_id: Tensor) -> None:
         self.oracle, self.ledger, self.image_id = oracle, ledger, image_id
         self.device = device_of(oracle)
+        self._seen = False
 
     def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         """See `Oracle`."""
         serial = self.ledger.charge(ticket.image)
-        return checked_labels(self.oracle.ask(points, Ticket(self.image_id[ticket.image], serial)), len(points))
+        answer = self.oracle.ask(points, Ticket(self.image_id[ticket.image], serial))
+        # On another device a look would wait for every call to end: there the first answers must do.
+        look = self.device.type == "cpu" or not self._seen
+        self._seen = True
+        return checked_labels(answer, len(points), look)

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from popskipjump.errors import InputError
+
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
 _RANK_TOLERANCE = 1e-5  # of the largest singular value; at 1e-3 up to 16% of the information was lost
 _SURE = 1e-6  # the nearest a probability comes to 0 or 1, so that no answer is impossible
@@ -120,6 +123,14 @@ class Grid:
     def likelihood(self) -> tuple[Tensor, Tensor]:
         """`(2n - 2, C)` float32 twice: probability of the answers False (the original's class) and True."""
         return self.exact.to(torch.float32), (1 - self.exact).to(torch.float32)
+
+    @cached_property
+    def windows(self) -> tuple[list[Floats], list[Floats]]:
+        """For the answers False and True, what each askable position sees of `likelihood`: n - 1 views `(n, C)`."""
+        false, true = (
+            [table.numpy()[self.seen_from(index)] for index in range(self.positions - 1)] for table in self.likelihood
+        )
+        return false, true
 
     @cached_property
     def factors(self) -> LowRank:

@@ -22,9 +22,9 @@ def directions(pool: DirectionPool, row: int, iteration: int, number: int) -> to
 
 @pytest.fixture(scope="module")
 def sample() -> torch.Tensor:
-    """The first 32 blocks of an image, which are all of the pool: (8192, 64)."""
-    pool = pool_of()
-    return torch.cat([directions(pool, 0, 1, number) for number in range(32)]).double()
+    """All of four pools, as the first blocks of an image see them: (8192, 64)."""
+    pools = [pool_of(seed=seed) for seed in range(4)]
+    return torch.cat([directions(pool, 0, 1, number) for pool in pools for number in range(pool._blocks)]).double()
 
 
 def test_every_coordinate_has_the_moments_of_the_normal(sample):

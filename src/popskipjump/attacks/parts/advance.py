@@ -30,7 +30,7 @@ class FullStep:
 
     def __call__(self, problem: Problem, border: Border, gradient: Tensor, iteration: int) -> Tensor:
         """See `Advance`."""
-        original = problem.original[border.rows.to(problem.device)]
+        original = problem.originals(border.rows)
         step = per_row(problem.on_device(step_size(border, iteration)))
         ahead = border.point + step * problem.norm.ascent(gradient)
         return clip(original + self.enlarge * (ahead - original), problem.bounds)
@@ -56,7 +56,7 @@ class HalvingStep:
             trying = trying[problem.affordable(border.rows[trying]) > 0]
             if not len(trying):
                 break
-            chosen = trying.to(problem.device)
+            chosen = problem.there(trying)
             ahead = border.point[chosen] + per_row(problem.on_device(step[trying])) * direction[chosen]
             success = problem.decide(ahead, border.rows[trying], "step")
             outer[chosen[success]] = ahead[success]

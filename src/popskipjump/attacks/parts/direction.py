@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks.border import Border
-from popskipjump.attacks.parts.pool import BLOCK, DirectionPool, block_rows
+from popskipjump.attacks.parts.pool import BLOCK, DirectionPool, block_rows, blocks_at_once
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
 from popskipjump.geometry import per_row
@@ -130,28 +130,25 @@ def accumulate(
         `(A, 2, d)`: the sums of y_i q_i and of q_i over the points q_i that were asked, y = +1 for adversarial and
         -1 otherwise; and `(A,)` the sum of y_i.
     """
-    pool = DirectionPool.of(problem, sphere)
     rows_per_block = block_rows(problem.dimension)
     capacity = CHUNK if rows_per_block == BLOCK else rows_per_block
     buffer = torch.empty(capacity, problem.dimension, device=problem.device)
+    weights = torch.ones(2, capacity, device=problem.device)
     sums = torch.zeros(len(counts), 2, problem.dimension, device=problem.device)
     answers = torch.zeros(len(counts), device=problem.device)
-    for chunk in _chunks(counts.tolist(), rows_per_block, len(buffer)):
-        images = torch.tensor([piece.image for piece in chunk])
+    by_image, totals = border.point.unbind(0), sums.unbind(0)
+    chunks = _chunks(counts.tolist(), rows_per_block, capacity)
+    for chunk, blocks, scales, images in _drawn(problem, border, spread, chunks, iteration, sphere):
         sizes = [piece.size for piece in chunk]
-        blocks, scales = pool.draw(border.rows[images], iteration, torch.tensor([piece.number for piece in chunk]))
-        scales.mul_(per_row(spread[images.to(problem.device)]))
-        used = buffer[: sum(sizes)]
-        for piece, part, block, scale in zip(chunk, torch.split(used, sizes), blocks, scales, strict=True):
-            torch.addcmul(border.point[piece.image], block[: piece.size], scale, out=part)
-        rows = border.rows[images].repeat_interleave(torch.tensor(sizes))
-        weights = torch.ones(2, len(used), device=problem.device)
-        weights[0] = problem.decide(used, rows, "direction")
-        weights[0].mul_(2).sub_(1)
-        pieces = zip(chunk, torch.split(used, sizes), torch.split(weights, sizes, dim=1), strict=True)
-        for piece, part, weight in pieces:
-            sums[piece.image].addmm_(weight, part)
-            answers[piece.image] += weight[0].sum()
+        used = buffer[: len(images)]
+        parts = torch.split(used, sizes)
+        for piece, part, block, scale in zip(chunk, parts, blocks, scales, strict=True):
+            torch.addcmul(by_image[piece.image], block[: piece.size], scale, out=part)
+        weight = weights[:, : len(used)]
+        answer = weight[0].copy_(problem.decide(used, border.rows[images], "direction")).mul_(2).sub_(1)
+        for piece, part, factor in zip(chunk, parts, torch.split(weight, sizes, dim=1), strict=True):
+            totals[piece.image].addmm_(factor, part)
+        answers.index_add_(0, problem.there(images), answer)  # whole numbers: in any order
     return sums, answers
 
 
@@ -182,6 +179,39 @@ def _chunks(counts: list[int], block: int, capacity: int) -> Iterator[list[_Piec
         yield chunk
 
 
+def _drawn(
+    problem: Problem, border: Border, spread: Tensor, chunks: Iterator[list[_Piece]], iteration: int, sphere: bool
+) -> Iterator[tuple[list[_Piece], list[Tensor], list[Tensor], Tensor]]:
+    """Each chunk with its directions: for every piece a block `(block, d)` and the scales `(d,)` to multiply it with.
+
+    Then the image of each row, int64 `(M,)` on the CPU. All of this is made for many chunks in one go, which costs
+    little more than for one.
+    """
+    pool = DirectionPool.of(problem, sphere)
+    at_once = blocks_at_once(problem.dimension)
+    while ahead := _take(chunks, at_once):
+        pieces = [piece for chunk in ahead for piece in chunk]
+        images = torch.tensor([piece.image for piece in pieces])
+        numbers = torch.tensor([piece.number for piece in pieces])
+        blocks, signs = pool.draw(border.rows[images], iteration, numbers)
+        scales = signs.mul_(per_row(spread[problem.there(images)])).unbind(0)
+        image_of_row = images.repeat_interleave(torch.tensor([piece.size for piece in pieces]))
+        rows = torch.split(image_of_row, [sum(piece.size for piece in chunk) for chunk in ahead])
+        start = 0
+        for chunk, mine in zip(ahead, rows, strict=True):
+            part = slice(start, start + len(chunk))
+            yield chunk, blocks[part], list(scales[part]), mine
+            start += len(chunk)
+
+
+def _take(chunks: Iterator[list[_Piece]], pieces: int) -> list[list[_Piece]]:
+    """The next chunks, until they hold so many pieces."""
+    taken: list[list[_Piece]] = []
+    while sum(map(len, taken)) < pieces and (chunk := next(chunks, None)) is not None:
+        taken.append(chunk)
+    return taken
+
+
 def combine(sums: Tensor, answers: Tensor, counts: Tensor, point: Tensor, baseline: bool) -> Tensor:
     """The gradient estimate from the sums of `accumulate`: `(A, d)`.
 
@@ -202,7 +232,7 @@ class TrueDirection:
         """See `Direction`."""
         if problem.white_box is None or problem.labels is None:
             raise InputError("the true gradient needs a white box: pass a torch module that gives logits.")
-        rows = border.rows.to(problem.device)
+        rows = problem.there(border.rows)
         targets = None if problem.targets is None else problem.targets[rows]
         points = border.point.reshape(-1, *problem.shape)
         return problem.white_box.margin_gradient(points, problem.labels[rows], targets).flatten(1)

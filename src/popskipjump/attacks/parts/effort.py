@@ -14,8 +14,13 @@ _EFFORT_LIMIT = 1e4  # no cell of a posterior may ask for more, or one far tail 
 
 def effort_of(correlation: Tensor) -> Tensor:
     """n_t / n_t^det: how much weaker an answer is than HSJ's without noise at an offset of one beta (eq. 4)."""
-    reference = answer_correlation(torch.tensor(1.0, dtype=torch.float64), torch.tensor(torch.inf), 1.0)
-    return ((reference / correlation.clamp(min=1e-12)) ** 2).clamp(max=_EFFORT_LIMIT)
+    return ((_reference() / correlation.clamp(min=1e-12)) ** 2).clamp(max=_EFFORT_LIMIT)
+
+
+@lru_cache(maxsize=1)
+def _reference() -> Tensor:
+    """Correlation of HSJ's answers without noise, at an offset of one beta: float64 scalar."""
+    return answer_correlation(torch.tensor(1.0, dtype=torch.float64), torch.tensor(torch.inf), 1.0)
 
 
 def effort_at(offset: Tensor, slope: Tensor, spread: float, lost: Tensor) -> Tensor:

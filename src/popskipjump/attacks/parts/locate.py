@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +25,8 @@ from popskipjump.sigmoid import (
     shared_grid,
 )
 
+Indices = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
+
 _TAIL = 10.0  # no place may ask for more than so many times what the centre asks for (docs/errata.md, D3)
 
 
@@ -37,7 +40,7 @@ class BinarySearch:
         self, problem: Problem, rows: Tensor, outer: Tensor, iteration: int, previous: Border | None
     ) -> Border:
         """See `Locate`."""
-        original = problem.original[rows.to(problem.device)]
+        original = problem.originals(rows)
         power = 1.5 if problem.norm.name == "l2" else 2.0
         theta = problem.dimension**-power if self.theta is None else self.theta
         low = torch.zeros(len(rows), dtype=torch.float64)  # adversarial
@@ -51,7 +54,7 @@ class BinarySearch:
             if not len(going):
                 break
             middle = (low[going] + high[going]) / 2
-            chosen = going.to(problem.device)
+            chosen = problem.there(going)
             points = problem.norm.blend(outer[chosen], original[chosen], problem.on_device(middle))
             adversarial = problem.decide(points, rows[going], "search").cpu()
             low[going[adversarial]] = middle[adversarial]
@@ -73,10 +76,10 @@ def border_at(
     probes: Tensor | None = None,
 ) -> Border:
     """The border at known positions of the lines from `outer` `(A, d)` to the originals; the rest as in `Border`."""
-    original = problem.original[rows.to(problem.device)]
+    original = problem.originals(rows)
     point = problem.norm.blend(outer, original, problem.on_device(position))
-    distance = problem.norm.size(point - original).to("cpu", torch.float64)
-    gap = l2_size(outer - original).to("cpu", torch.float64)
+    distance = problem.on_cpu(problem.norm.size(point - original))
+    gap = problem.on_cpu(l2_size(outer - original))
     return Border(rows, outer, point, position, safe, distance, gap, effort, searched, settled, estimate, probes)
 
 
@@ -136,12 +139,29 @@ class BayesianSearch:
             table = effort_table(posterior.grid, self.spread)
             return expected_ratio(posterior, table, estimate.centre)
         slope, lost = estimate.slope.unsqueeze(1), estimate.lost.unsqueeze(1)
-        at_centre = effort_at(torch.zeros_like(slope), slope, self.spread, lost)
+        here = torch.zeros_like(slope)
         if sample_size == "point":
-            return at_centre.squeeze(1)
-        offset = posterior.grid.position - estimate.centre.unsqueeze(1)
-        effort = effort_at(offset, slope, self.spread, lost)
-        return (posterior.centre_marginal() * torch.minimum(effort, _TAIL * at_centre)).sum(dim=1)
+            return effort_at(here, slope, self.spread, lost).squeeze(1)
+        offset = torch.cat((here, posterior.grid.position - estimate.centre.unsqueeze(1)), dim=1)
+        effort = effort_at(offset, slope, self.spread, lost)  # in the first column, at the centre
+        return (posterior.centre_marginal() * torch.minimum(effort[:, 1:], _TAIL * effort[:, :1])).sum(dim=1)
+
+
+class _Lines(NamedTuple):
+    """The lines that are still searched."""
+
+    rows: Tensor  # (A,) int64, on the CPU
+    outer: Tensor  # (A, d)
+    original: Tensor  # (A, d)
+
+    def select(self, stays: Tensor) -> _Lines:
+        """Some of them: bool `(A,)` on the CPU."""
+        there = stays.to(self.outer.device)
+        return _Lines(self.rows[stays], self.outer[there], self.original[there])
+
+    def repeated(self, times: int) -> _Lines:
+        """Each so many times, side by side."""
+        return self if times == 1 else _Lines(*(part.repeat_interleave(times, dim=0) for part in self))
 
 
 class _Search:
@@ -158,7 +178,7 @@ class _Search:
     ) -> None:
         self.config, self.problem, self.rows, self.outer, self.iteration = config, problem, rows, outer, iteration
         self.grid = shared_grid(config.grid)
-        self.original = problem.original[rows.to(problem.device)]
+        self.lines = _Lines(rows, outer, problem.originals(rows))
         self.posterior = self._prior(previous)
         self.going = torch.arange(len(rows))  # images still searching, as rows of this search
         self.asked = 0
@@ -193,25 +213,24 @@ class _Search:
 
     def ask(self) -> None:
         """One step: choose positions, ask, learn; look at the stopping rule when it is time."""
-        self._leave(self._unaffordable())
+        if self.problem.ledger.limited or self.problem.failed:
+            self._leave(self._unaffordable())
         if not len(self.going):
             return
-        steps = self._positions()[: self.config.limit - self.asked]  # m lists of one index for each image
-        position = self.grid.askable[torch.tensor(steps).T.flatten()]  # (B m,), an image's queries side by side
-        asking = self.going.repeat_interleave(len(steps))
-        chosen = asking.to(self.problem.device)
-        points = self.problem.norm.blend(self.outer[chosen], self.original[chosen], self.problem.on_device(position))
-        answers = self.problem.decide(points, self.rows[asking], "search").reshape(-1, len(steps)).T.tolist()
-        for index, said in zip(steps, answers, strict=True):
+        steps = self._positions()[: self.config.limit - self.asked]  # (m, A)
+        position = torch.from_numpy(self.grid.askable.numpy()[steps.T.ravel()])  # (A m,), an image's side by side
+        lines = self.lines.repeated(len(steps))
+        points = self.problem.norm.blend(lines.outer, lines.original, self.problem.on_device(position))
+        answers = self.problem.decide(points, lines.rows, "search").reshape(-1, len(steps)).T.cpu().tolist()
+        for index, said in zip(steps.tolist(), answers, strict=True):
             self.posterior.update(index, said)
-            self.probes[self.going, 0, index] += 1
-            self.probes[self.going, 1, index] += torch.tensor(said, dtype=torch.int64)
+            self.probes.numpy()[self.going.numpy(), :, index] += [[1, answer] for answer in said]
         self.asked += len(steps)
         if self.asked % self.config.check_every < self.config.per_step or self.asked >= self.config.limit:
             self._check()
 
-    def _positions(self) -> list[list[int]]:
-        """`per_step` lists of one grid index for each image."""
+    def _positions(self) -> Indices:
+        """Grid indices `(m, A)`: `per_step` for each image."""
         config = self.config
         if config.acquisition == "information":
             value, total = mutual_information(self.posterior)
@@ -219,27 +238,26 @@ class _Search:
         else:
             self.posterior.rescale(self.posterior.weights.sum(dim=(1, 2)))
             value = -expected_sample_size(self.posterior, effort_table(self.grid, config.spread)).to(torch.float32)
-        best = value.numpy().argmax(axis=1).tolist()
         if config.per_step == 1 or config.spread_over >= 1.0:
-            return [best] * config.per_step
+            return np.repeat(value.numpy().argmax(axis=1)[None], config.per_step, axis=0)
         return self._near_best(value)
 
-    def _near_best(self, value: Tensor) -> list[list[int]]:
+    def _near_best(self, value: Tensor) -> Indices:
         """Positions drawn evenly among those that are nearly as good as the best."""
         top = value.amax(dim=1, keepdim=True)
         # A size to be small is negative here: within 90% then means not more than 1/0.9 of it.
         part = self.config.spread_over if self.config.acquisition == "information" else 1 / self.config.spread_over
         near = value >= torch.minimum(part * top, top)  # rounding may leave no information at all, or less
-        image = self.problem.image_id[self.rows[self.going]]
+        image = self.problem.image_id[self.lines.rows]
         key = self.problem.key.child("search", self.iteration)
         draws = uniform(key.roots(image, torch.full_like(image, self.asked)), self.config.per_step)  # (B, m)
         rank = (draws * near.sum(dim=1, keepdim=True)).to(torch.int64) + 1
         order = near.cumsum(dim=1)
-        return [(order >= rank[:, m : m + 1]).to(torch.int8).argmax(dim=1).tolist() for m in range(rank.shape[1])]
+        return np.asarray((order.unsqueeze(0) >= rank.T.unsqueeze(2)).numpy().argmax(axis=2))
 
     def _unaffordable(self) -> Tensor:
         """Which images cannot pay the next step: bool over `going`."""
-        rows = self.rows[self.going]
+        rows = self.lines.rows
         stop = self.problem.affordable(rows) < self.config.per_step
         for row in self.problem.failed:
             stop |= rows == row
@@ -275,7 +293,9 @@ class _Search:
         self.searched[who] = self.asked
         for kept, value in zip(self.found, estimate, strict=True):
             kept[who] = value
-        self.going, self.posterior, self.before = self.going[~done], self.posterior.select(~done), self.before[~done]
+        stays = ~done
+        self.going, self.posterior, self.before = self.going[stays], self.posterior.select(stays), self.before[stays]
+        self.lines = self.lines.select(stays)
 
     def result(self) -> Border:
         """What was found for all images."""

@@ -16,12 +16,19 @@ from popskipjump.rng import Key, integers, normal, signs
 
 BLOCK = 256
 _POOL_BYTES = 32 << 20
+_MOST_BLOCKS = 8  # more would cost a lone image more than they give: rows that come round again have other signs
 _BLOCK_BYTES = 16 << 20
+_SIGN_BYTES = 2 << 20
 
 
 def block_rows(dimension: int) -> int:
     """Rows of one block: a function of the input's size alone, so that results do not depend on anything else."""
     return max(1, min(BLOCK, _BLOCK_BYTES // (4 * dimension)))
+
+
+def blocks_at_once(dimension: int) -> int:
+    """How many blocks to draw in one call: many are cheaper, and the signs of each take the memory of an input."""
+    return max(1, _SIGN_BYTES // (4 * dimension))
 
 
 class DirectionPool:
@@ -30,7 +37,7 @@ class DirectionPool:
     def __init__(self, key: Key, dimension: int, image_id: Tensor, device: torch.device, sphere: bool) -> None:
         self._key = key.child("directions")
         self._rows = block_rows(dimension)
-        self._blocks = max(2, min(32, _POOL_BYTES // (4 * dimension * self._rows)))
+        self._blocks = max(2, min(_MOST_BLOCKS, _POOL_BYTES // (4 * dimension * self._rows)))
         self._image_id = image_id
         numbers = torch.arange(self._blocks * self._rows, device=device)
         # One call for each block bounds the memory of the integer arithmetic.

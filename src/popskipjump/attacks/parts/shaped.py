@@ -112,8 +112,10 @@ class ShapedDirections:
         unit = radius * distance / dimensions.sqrt()  # standard deviation along a direction of the likely ones
         deviation = amplitude * per_row(problem.on_device(radius * distance))
         shift = problem.notes.read("shift", rows, 0.0)
-        outward = problem.norm.ascent(change) if problem.norm.name == "l2" else change / per_row(
-            problem.on_device(distance.clamp(min=1e-12))
+        outward = (
+            problem.norm.ascent(change)
+            if problem.norm.name == "l2"
+            else change / per_row(problem.on_device(distance.clamp(min=1e-12)))
         )
         signal = torch.zeros(len(rows), problem.dimension, device=device)
         squares = torch.zeros(len(rows), dtype=torch.float64)

@@ -40,7 +40,7 @@ def majority_adversarial(problem: Problem, points: Tensor, rows: Tensor, votes: 
         going = open_.nonzero().flatten()
         if not len(going):
             break
-        chosen = going.to(problem.device)
+        chosen = problem.there(going)
         yes[going] += problem.decide(points[chosen].clone(), rows[going], phase).cpu().to(torch.int64)
         asked[going] += 1
     return 2 * yes > asked
@@ -52,7 +52,7 @@ def find_starts(problem: Problem, rows: Tensor, propose: Propose, tries: int, vo
     Returns:
         points `(A, d)`, and bool `(A,)` whether one was found.
     """
-    points = problem.original[rows.to(problem.device)].clone()
+    points = problem.originals(rows).clone()
     found = torch.zeros(len(rows), dtype=torch.bool)
     for attempt in range(tries):
         going = (~found & (problem.affordable(rows) > 0)).nonzero().flatten()
@@ -60,7 +60,7 @@ def find_starts(problem: Problem, rows: Tensor, propose: Propose, tries: int, vo
             break
         candidates = propose(rows[going], attempt)
         good = majority_adversarial(problem, candidates, rows[going], votes, "start")
-        points[going[good].to(problem.device)] = candidates[good.to(problem.device)]
+        points[problem.there(going[good])] = candidates[problem.there(good)]
         found[going[good]] = True
     return points, found
 
@@ -100,8 +100,8 @@ def from_noise(problem: Problem) -> Propose:
     low, span = problem.bounds.low, problem.bounds.range
 
     def propose(rows: Tensor, attempt: int) -> Tensor:
-        original = problem.original[rows.to(problem.device)]
-        roots = problem.key.child("start-noise", attempt).roots(problem.image_id[rows]).to(problem.device)
+        original = problem.originals(rows)
+        roots = problem.there(problem.key.child("start-noise", attempt).roots(problem.image_id[rows]))
         noise = low + span * uniform(roots, problem.dimension)
         plain = (
             noise,

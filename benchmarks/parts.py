@@ -1,0 +1,128 @@
+"""What the engine's parts cost, beside the ways that were tried and rejected.
+
+    python benchmarks/parts.py --out benchmarks/results/parts.md
+
+Microseconds of processor time, best of several rounds in which the candidates take turns. One thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from common import command, correct_images, header, markdown, save, seconds
+from torch.utils.mkldnn import to_mkldnn
+
+import popskipjump as psj
+from popskipjump.attacks.parts.pool import DirectionPool
+from popskipjump.rng import Key, normal
+from popskipjump.sigmoid import Grid, SigmoidPosterior, mutual_information
+from popskipjump.sigmoid.acquisition import exact_information
+
+ROWS, D, ROUNDS = 512, 784, 7
+Work = Callable[[], object]
+
+
+def compare(candidates: dict[str, Work], per: int, repeat: int = 3) -> dict[str, float]:
+    """Microseconds of each candidate, divided by `per`."""
+    best = dict.fromkeys(candidates, np.inf)
+    for _ in range(ROUNDS):
+        for name, work in candidates.items():
+            taken, _ = seconds(lambda w=work: [w() for _ in range(repeat)], clock="cpu")
+            best[name] = min(best[name], taken / repeat * 1e6 / per)
+    return best
+
+
+def models() -> dict[str, float]:
+    """A query of the embedded net, in batches of 512 images with a little noise."""
+    x, _ = correct_images(ROWS)
+    points = (torch.from_numpy(x) + 0.05 * normal(Key(0).roots(torch.arange(ROWS)), D).reshape(x.shape)).clamp(0, 1)
+    plain = psj.zoo.mnist_model()
+    last = copy.deepcopy(plain).to(memory_format=torch.channels_last)
+    last_points = points.to(memory_format=torch.channels_last)
+    converted = to_mkldnn(copy.deepcopy(plain))
+    frozen = psj.oracles.FastForward(plain)
+    forwards = {
+        "eager": lambda: plain(points),
+        "eager, channels_last": lambda: last(last_points),
+        "eager, channels_last, conversion included": lambda: last(points.contiguous(memory_format=torch.channels_last)),
+        "converted to mkldnn tensors": lambda: converted(points.to_mkldnn()).to_dense(),
+        "frozen and fused (`optimize=True`)": lambda: frozen(points),
+    }
+    with torch.no_grad():
+        for forward in forwards.values():
+            forward(), forward()
+        return compare(forwards, ROWS)
+
+
+def directions() -> dict[str, float]:
+    """512 perturbed points of 784 values."""
+    pool = DirectionPool(Key(0), D, torch.arange(1), torch.device("cpu"), sphere=False)
+    roots, numbers, zero = Key(0).roots(torch.arange(ROWS)), torch.arange(2), torch.zeros(2, dtype=torch.int64)
+    buffer, point = torch.empty(ROWS, D), torch.rand(D, generator=torch.Generator().manual_seed(0))
+    scale, generator, floats = torch.full((D,), 0.01), torch.Generator().manual_seed(0), np.random.default_rng(0)
+
+    def pooled() -> None:
+        blocks, signs = pool.draw(zero, 1, numbers)
+        for part, block, sign in zip(torch.split(buffer, 256), blocks, signs.mul_(0.01), strict=True):
+            torch.addcmul(point, block, sign, out=part)
+
+    return compare(
+        {
+            "pool with signs, drawn and added (used)": pooled,
+            "a hashed normal for every value, added": lambda: torch.addcmul(point, normal(roots, D), scale, out=buffer),
+            "torch.randn, added": lambda: torch.addcmul(
+                point, torch.randn(ROWS, D, generator=generator), scale, out=buffer
+            ),
+            "NumPy float32 normals, not added": lambda: floats.standard_normal((ROWS, D), dtype=np.float32),
+        },
+        ROWS,
+    )
+
+
+def information(images: int) -> dict[str, float]:
+    """The mutual information at all positions, for one image; grid of 101."""
+    grid = Grid()
+    posterior = SigmoidPosterior.uniform(grid, images)
+    for step in range(12):
+        posterior.update([(37 * step) % 100] * images, [step % 3 == 0] * images)
+    posterior.rescale(posterior.weights.sum(dim=(1, 2)))
+    near = SigmoidPosterior(grid, posterior.weights.clone())
+    near.weights[:, ::9] = 1e-41  # what a search left in one cell of nine before such weights were given up
+    wide = SigmoidPosterior.uniform(Grid(slopes=31), images)
+    fast = compare(
+        {
+            "low rank, 64 channels (used)": lambda: mutual_information(posterior),
+            "low rank, 124 channels (31 slopes)": lambda: mutual_information(wide),
+            "low rank, weights near float32's end kept": lambda: mutual_information(near),
+        },
+        images,
+    )
+    if images > 1:
+        return fast
+    return fast | compare({"full tables, float64": lambda: exact_information(posterior)}, images)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=None)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    tables = {
+        "The model, us / query": models(),
+        "Directions, us / query": directions(),
+        "Mutual information, us / search step, 1 image": information(1),
+        "Mutual information, us / image and search step, 100 images": information(100),
+    }
+    text = header("Parts of the engine", command())
+    for title, found in tables.items():
+        text += "\n" + markdown((title, ""), [(name, f"{value:.2f}") for name, value in found.items()]) + "\n"
+    save(args.out, text)
+
+
+if __name__ == "__main__":
+    main()
