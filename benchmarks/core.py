@@ -17,7 +17,8 @@ import torch
 from common import correct_images, embedded_pool, header, markdown, seconds
 
 import popskipjump as psj
-from popskipjump.metrics import summarise
+from popskipjump.geometry import L2
+from popskipjump.metrics import border_distance, summarise
 
 Row = dict[str, object]
 
@@ -73,6 +74,47 @@ def against_hsj(noises: list[str], images: int, limit: int, resolution: int = 10
     return rows + [attack(f"PSJ, n_t at most {limit:,}{radius}", config, noise, images) for noise in noises]
 
 
+class MeanOfCrops:
+    """The exact mean answer over all crops, without noise: adversarial where the original's class has less than 1/2."""
+
+    def __init__(self, model: psj.TorchModel, labels: np.ndarray, size: int) -> None:
+        self.model, self.labels, self.noise = model, torch.from_numpy(labels), psj.noise.Cropping(size)
+
+    def ask(self, points: torch.Tensor, ticket: psj.oracles.Ticket) -> torch.Tensor:
+        """See `Oracle`."""
+        mine = self.labels[ticket.image]
+        probability = torch.cat([self.noise.truth(self.model, part).probabilities for part in points.split(256)])
+        return torch.where(probability.gather(1, mine.unsqueeze(1)).squeeze(1) >= 0.5, mine, (mine + 1) % 10)
+
+
+def cropping_bound(images: int) -> list[Row]:
+    """What cropping itself costs: HSJ, without noise, on the net and on the mean of all its crops.
+
+    The second is what any attack on random crops can at best find: the border of another classifier. Distances are
+    measured to the border of the net, as in the section "cropping".
+    """
+    x, y = correct_images(images)
+    model = psj.TorchModel(psj.zoo.mnist_model(), optimize=True)
+    reference = attack("HSJ", psj.HopSkipJump(), None, images)
+    options = {"starts": embedded_pool(), "keep_trace": False, "verdict": 0}
+    report = psj.evaluate(MeanOfCrops(model, y, 24), x, y, attack=psj.HopSkipJump(), **options)
+    along = border_distance(model, torch.from_numpy(x), torch.from_numpy(report.points), torch.from_numpy(y), L2)
+    border, queries = summarise(along.numpy()), summarise(report.queries)
+    bound: Row = reference | {
+        "attack": "HSJ on the mean of all crops",
+        "noise": "cropping:24 (mean)",
+        "border": border.median,
+        "border_low": border.low,
+        "border_high": border.high,
+        "geometric_mean": float(along.log().mean().exp()),
+        "queries": queries.median,
+        "verdict": float("nan"),
+        "status": {s.name: report.status.count(s) for s in set(report.status)},
+    }
+    print(json.dumps(bound), flush=True)
+    return [reference, bound]
+
+
 SECTIONS = {
     "flips": lambda n: flips(n or 200),
     "votes": lambda n: votes(n or 200),
@@ -81,6 +123,7 @@ SECTIONS = {
     # Cropping moves the border gradually over much of the line: with beta = 1/100 an answer says next to nothing, and
     # n_t = 50,000 was too few (1.53 x HSJ with 1.3 million queries). A wider beta is an argument of PSJ.
     "cropping": lambda n: against_hsj(["cropping:24"], n or 40, 50_000, resolution=30),
+    "cropping-bound": lambda n: cropping_bound(n or 40),
     "logit": lambda n: against_hsj(["logit:0.3", "logit:1"], n or 10, 50_000),
 }
 

@@ -110,9 +110,9 @@ def test_no_answer_gives_no_direction():
 @pytest.mark.parametrize("capacity", [256, 300, 512, 1024, 10_000])
 def test_chunks_hold_the_same_blocks_whatever_their_capacity(capacity):
     counts = [0, 1, 256, 257, 1000, 0, 40, 511]
-    chunks = list(module._chunks(counts, 256, capacity))
+    chunks = list(module.chunks_of(counts, 256, capacity))
     pieces = [piece for chunk in chunks for piece in chunk]
-    assert pieces == [piece for chunk in module._chunks(counts, 256, 1 << 30) for piece in chunk]
+    assert pieces == [piece for chunk in module.chunks_of(counts, 256, 1 << 30) for piece in chunk]
     assert all(0 < sum(piece.size for piece in chunk) <= capacity for chunk in chunks)
     for image, count in enumerate(counts):
         mine = [piece for piece in pieces if piece.image == image]

@@ -137,7 +137,7 @@ def accumulate(
     sums = torch.zeros(len(counts), 2, problem.dimension, device=problem.device)
     answers = torch.zeros(len(counts), device=problem.device)
     by_image, totals = border.point.unbind(0), sums.unbind(0)
-    chunks = _chunks(counts.tolist(), rows_per_block, capacity)
+    chunks = chunks_of(counts.tolist(), rows_per_block, capacity)
     for chunk, blocks, scales, images in _drawn(problem, border, spread, chunks, iteration, sphere):
         sizes = [piece.size for piece in chunk]
         used = buffer[: len(images)]
@@ -152,7 +152,7 @@ def accumulate(
     return sums, answers
 
 
-class _Piece(NamedTuple):
+class Piece(NamedTuple):
     """One block of one image's directions."""
 
     image: int
@@ -160,12 +160,12 @@ class _Piece(NamedTuple):
     size: int
 
 
-def _chunks(counts: list[int], block: int, capacity: int) -> Iterator[list[_Piece]]:
+def chunks_of(counts: list[int], block: int, capacity: int) -> Iterator[list[Piece]]:
     """Pack blocks into chunks of at most `capacity` rows; a block is never divided.
 
     The blocks of an image are the same whatever the chunks, so its sums are too, to the last digit.
     """
-    chunk: list[_Piece] = []
+    chunk: list[Piece] = []
     filled = 0
     for image, count in enumerate(counts):
         for number, start in enumerate(range(0, count, block)):
@@ -173,15 +173,15 @@ def _chunks(counts: list[int], block: int, capacity: int) -> Iterator[list[_Piec
             if filled + size > capacity:
                 yield chunk
                 chunk, filled = [], 0
-            chunk.append(_Piece(image, number, size))
+            chunk.append(Piece(image, number, size))
             filled += size
     if chunk:
         yield chunk
 
 
 def _drawn(
-    problem: Problem, border: Border, spread: Tensor, chunks: Iterator[list[_Piece]], iteration: int, sphere: bool
-) -> Iterator[tuple[list[_Piece], list[Tensor], list[Tensor], Tensor]]:
+    problem: Problem, border: Border, spread: Tensor, chunks: Iterator[list[Piece]], iteration: int, sphere: bool
+) -> Iterator[tuple[list[Piece], list[Tensor], list[Tensor], Tensor]]:
     """Each chunk with its directions: for every piece a block `(block, d)` and the scales `(d,)` to multiply it with.
 
     Then the image of each row, int64 `(M,)` on the CPU. All of this is made for many chunks in one go, which costs
@@ -204,9 +204,9 @@ def _drawn(
             start += len(chunk)
 
 
-def _take(chunks: Iterator[list[_Piece]], pieces: int) -> list[list[_Piece]]:
+def _take(chunks: Iterator[list[Piece]], pieces: int) -> list[list[Piece]]:
     """The next chunks, until they hold so many pieces."""
-    taken: list[list[_Piece]] = []
+    taken: list[list[Piece]] = []
     while sum(map(len, taken)) < pieces and (chunk := next(chunks, None)) is not None:
         taken.append(chunk)
     return taken
