@@ -80,6 +80,7 @@ def run(
     stop_distance: float | None = None,
     keep_points: bool = True,
     keep_interrupted: bool = True,
+    open_end: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> AttackResult:
     """Run an attack from starting points to the end of every image.
@@ -93,6 +94,7 @@ def run(
         stop_distance: an image leaves once its point is this near.
         keep_points: keep every iteration's points in the trace.
         keep_interrupted: end with what was found at Ctrl-C, instead of passing it on.
+        open_end: the number of iterations is a mere limit: the trace ends with the last one that was made.
         on_progress: called after every iteration.
     """
     record = _Record(problem, attack.iterations, keep_points)
@@ -115,7 +117,7 @@ def run(
         if not keep_interrupted:
             raise
         status[:] = [Status.INTERRUPTED if s is Status.RUNNING else s for s in status]
-    return record.result(status)
+    return record.result(status, open_end)
 
 
 def _without_ended(
@@ -147,7 +149,7 @@ class _Record:
         self.sigmoid = torch.full((4, *shape), torch.nan, dtype=torch.float64)
         self.gap = torch.full(shape, torch.nan, dtype=torch.float64)
         self.points = problem.original.to("cpu", copy=True)
-        self.history = self.points.expand(*shape, problem.dimension).clone() if keep_points else None
+        self.history: list[Tensor] | None = [] if keep_points else None
         self.final = torch.full((images,), torch.inf, dtype=torch.float64)
         self.probes: Tensor | None = None
 
@@ -158,8 +160,6 @@ class _Record:
             for table in (self.distance, self.queries, self.gap):
                 table[iteration] = table[iteration - 1]
             self.sigmoid[:, iteration] = self.sigmoid[:, iteration - 1]
-            if self.history is not None:
-                self.history[iteration] = self.history[iteration - 1]
         rows = border.rows
         self.distance[iteration, rows] = border.distance
         self.queries[iteration] = self.problem.ledger.total
@@ -172,7 +172,8 @@ class _Record:
                 self.probes = border.probes.new_zeros(len(self.points), *border.probes.shape[1:])
             self.probes[rows] = border.probes
         if self.history is not None:
-            self.history[iteration, rows] = border.point.cpu()
+            self.history.append((self.history[-1] if self.history else self.problem.original.cpu()).clone())
+            self.history[-1][rows] = border.point.cpu()
         final = self._final_points(border)
         self.points[rows] = final.cpu()
         self.final[rows] = self._sizes(final, rows)
@@ -189,14 +190,16 @@ class _Record:
         """Distances of the points to be returned: `(A,)`."""
         return self.final[border.rows]
 
-    def result(self, status: list[Status]) -> AttackResult:
+    def result(self, status: list[Status], open_end: bool = False) -> AttackResult:
         """Everything, with images that found nothing at an infinite distance and misclassified ones at 0."""
+        if open_end:
+            end = self.last + 1
+            self.distance, self.queries, self.gap = self.distance[:end], self.queries[:end], self.gap[:end]
+            self.sigmoid = self.sigmoid[:, :end]
         for later in range(self.last + 1, len(self.distance)):
             for table in (self.distance, self.queries, self.gap):
                 table[later] = table[self.last]
             self.sigmoid[:, later] = self.sigmoid[:, self.last]
-            if self.history is not None:
-                self.history[later] = self.history[self.last]
         without = torch.tensor([not s.has_point for s in status], dtype=torch.bool)
         self.final[without] = torch.inf
         self.points[without] = self.problem.original.cpu()[without]
@@ -204,7 +207,14 @@ class _Record:
         self.final[at_once] = 0.0
         self.distance[:, at_once] = 0.0
         centre, slope, low, high = self.sigmoid
-        trace = Trace(self.distance, self.queries, self.history, centre, slope, low, high, self.gap)
+        trace = Trace(self.distance, self.queries, self._all_points(), centre, slope, low, high, self.gap)
         known = not bool(torch.isnan(centre[-1]).all())
         estimate = Estimate(centre[-1], slope[-1].log10(), low[-1], high[-1]) if known else None
         return AttackResult(self.points, self.final, status, trace, estimate, self.probes)
+
+    def _all_points(self) -> Tensor | None:
+        """The points of every iteration, the last ones as often as it takes: `(T + 1, B, d)`."""
+        if self.history is None:
+            return None
+        made = self.history or [self.problem.original.cpu()]
+        return torch.stack(made + [made[-1]] * (len(self.distance) - len(made)))

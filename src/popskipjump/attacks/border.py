@@ -70,13 +70,6 @@ def replace_rows(border: Border, index: Tensor, new: Border) -> Border:
     return border._replace(estimate=estimate)._replace(**tensors)
 
 
-class NearerStart(Protocol):
-    """Looks for adversarial points nearer than the first border."""
-
-    def __call__(self, problem: Problem, border: Border) -> tuple[Tensor, Tensor]:
-        """Points `(A, d)`, and bool `(A,)` on the CPU whether they are nearer and adversarial."""
-
-
 class Locate(Protocol):
     """Finds the border on a line."""
 
@@ -84,6 +77,13 @@ class Locate(Protocol):
         self, problem: Problem, rows: Tensor, outer: Tensor, iteration: int, previous: Border | None
     ) -> Border:
         """Search between `outer` `(A, d)` and the originals; `previous` is the border of the iteration before."""
+
+
+class NearerStart(Protocol):
+    """Looks for a nearer border to begin at."""
+
+    def __call__(self, problem: Problem, border: Border, locate: Locate) -> Border:
+        """The nearest border found for each image; `locate` finds it on a new line."""
 
 
 class Direction(Protocol):
@@ -98,6 +98,13 @@ class Advance(Protocol):
 
     def __call__(self, problem: Problem, border: Border, gradient: Tensor, iteration: int) -> Tensor:
         """`(A, d)` within the bounds."""
+
+
+class Accept(Protocol):
+    """Chooses between the border just found and the one before."""
+
+    def __call__(self, problem: Problem, found: Border, before: Border) -> Tensor:
+        """Which images go on from the new one: bool `(A,)` on the CPU."""
 
 
 Schedule = Callable[[int], float]

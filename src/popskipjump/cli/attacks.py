@@ -8,6 +8,7 @@ from popskipjump.cli.console import output
 
 ATTACKS = {
     "psj": "PopSkipJump: finds the border in noisy answers, and asks as often as the noise needs",
+    "qsj": "QuickSkipJump: the same aim with a fraction of the queries; give it a --budget",
     "hsj": "HopSkipJump as published, for classifiers without noise; with --votes r it is HSJ-r",
     "boundary": "the boundary attack: a random walk; with --votes r it is BA-r",
     "psj-true-gradient": "PopSkipJump with the white-box gradient, for comparison: needs a torch module with logits",

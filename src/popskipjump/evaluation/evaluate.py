@@ -11,7 +11,16 @@ from torch import Tensor
 
 from popskipjump.attacks import Pool, Problem, Progress, run
 from popskipjump.errors import InputError
-from popskipjump.evaluation.inputs import Array, AttackConfig, attack_of, images_of, labels_of, oracle_of, starts_of
+from popskipjump.evaluation.inputs import (
+    Array,
+    AttackConfig,
+    attack_of,
+    images_of,
+    labels_of,
+    oracle_of,
+    starts_of,
+    within_budget,
+)
 from popskipjump.evaluation.phases import judge, prepare
 from popskipjump.evaluation.report import Probes, Report
 from popskipjump.geometry import Norm, norm_of
@@ -54,13 +63,13 @@ def evaluate(
             labels `(M,)`; or any object with `ask(points, ticket)` (see `Oracle`).
         images: `(B, *S)`, NumPy or torch, within the bounds.
         labels: `(B,)` true classes, from 0.
-        attack: "psj", "hsj", "boundary", "psj-true-gradient", or a configuration such as `PopSkipJump(...)`.
+        attack: "psj", "qsj", "hsj", "boundary", "psj-true-gradient", or a configuration such as `PopSkipJump(...)`.
         noise: noise to put on the model's answers, such as "flip:0.1" or `noise.Flip(0.1)`; None leaves them alone.
         norm: "l2" or "linf".
         targets: `(B,)` classes to reach; None is content with any other class.
         starts: `(B, *S)` adversarial points to start from, or a `Pool` of images; None starts from noise.
         votes: ask everything so many times and take the majority (HSJ-r).
-        iterations: how many; None for the attack's own (32).
+        iterations: how many; None for the attack's own (32), or for "qsj" with a budget, until it is spent.
         budget: queries of each image at most, those of the verdict included.
         bounds: smallest and largest value of an input coordinate.
         seed: of all randomness of the attack and of `noise`.
@@ -115,6 +124,7 @@ def evaluate(
         targets=None if goal is None else goal.to(voting.device),
         on_queries=on_queries,
     )
+    config, open_end = within_budget(config, iterations, budget)
     walk = config.build(problem.dimension)
     verdict = int(verdict) if budget is None else min(int(verdict), int(budget) // 10)
     ledger.reserved = verdict
@@ -128,6 +138,7 @@ def evaluate(
         status,
         stop_distance=stop_distance,
         keep_points=keep_trace,
+        open_end=open_end,
         keep_interrupted=keep_interrupted,
         on_progress=on_progress,
     )

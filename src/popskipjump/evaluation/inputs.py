@@ -126,6 +126,14 @@ def attack_of(attack: str | AttackConfig, iterations: int | None) -> AttackConfi
     return checked
 
 
+def within_budget(config: AttackConfig, iterations: int | None, budget: int | None) -> tuple[AttackConfig, bool]:
+    """Let an attack whose measure is a budget go on until that is spent: its configuration, and whether it does."""
+    allowed = getattr(config, "iterations_within", None)
+    if iterations is not None or budget is None or allowed is None:
+        return config, False
+    return attack_of(config, allowed(int(budget))), True
+
+
 def starts_of(starts: Array | Pool | None, images: Tensor, bounds: Bounds) -> Tensor | Pool | None:
     """Check starting points: one for each image, or a pool to draw from."""
     if starts is None:

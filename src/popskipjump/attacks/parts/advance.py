@@ -74,41 +74,56 @@ class ArcStep:
 
     Args:
         first: angle of the first step, in radians.
-        smallest, largest: limits of the angle.
+        smallest: limit of the angle.
+        largest: limit of the angle.
         learn: weight of the newest measurement.
+        margin: how far beyond the distance before the next search begins.
     """
 
     first: float = 0.5
     smallest: float = 0.02
     largest: float = 1.0
     learn: float = 0.3
-    patience: int = 3
+    margin: float = 1.03
 
     def __call__(self, problem: Problem, border: Border, gradient: Tensor, iteration: int) -> Tensor:
         """See `Advance`."""
         rows, notes = border.rows, problem.notes
-        angle = notes.read("angle", rows, self.first)
-        if "reached" in notes:
-            before, reached = notes.read("before", rows, 0.0), notes.read("reached", rows, 0.0)
-            turned = notes.read("turned", rows, 0.0)
-            ratio = before / reached.clamp(min=1e-12)
-            best = torch.atan((ratio - torch.cos(turned)) / torch.sin(turned.clamp(min=1e-3))).clamp(0, 1.2)
-            best = torch.where(notes.read("missing", rows, 0.0) > 0, 0.0, best)
-            best = torch.where(turned > 0, best, angle)
-            angle = ((1 - self.learn) * angle + self.learn * best).clamp(self.smallest, self.largest)
+        angle = self._angle(problem, rows)
+        again = notes.read("again", rows, 0.0) > 0
+        notes.write("again", rows, torch.zeros_like(angle))
         notes.write("angle", rows, angle)
         notes.write("before", rows, border.distance)
-        again = notes.read("refused", rows, 0.0) >= self.patience
-        angle = torch.where(again, 0.0, angle)
-        notes.write("turned", rows, angle)
+        turned = torch.where(again, 0.0, angle)
+        notes.write("turned", rows, turned)
+        enlarge = self._aim(problem, rows, turned, again)
+        original = problem.originals(rows)
+        change = problem.norm.turn(border.point - original, gradient, problem.on_device(turned))
+        ahead = clip(original + change, problem.bounds)
+        return clip(original + per_row(problem.on_device(enlarge)) * (ahead - original), problem.bounds)
+
+    def _angle(self, problem: Problem, rows: Tensor) -> Tensor:
+        """How far to turn, from how far it paid to turn before: `(A,)`."""
+        notes = problem.notes
+        angle = notes.read("angle", rows, self.first)
+        if "reached" not in notes:
+            return angle
+        turned = notes.read("turned", rows, 0.0)
+        gain = notes.read("before", rows, 0.0) / notes.read("reached", rows, 0.0).clamp(min=1e-12)
+        best = torch.atan((gain - torch.cos(turned)) / torch.sin(turned.clamp(min=1e-3))).clamp(0, 1.2)
+        best = torch.where(notes.read("missing", rows, 0.0) > 0, 0.0, best)
+        best = torch.where(turned > 0, best, angle)  # a ray that was measured again says nothing of the angle
+        return ((1 - self.learn) * angle + self.learn * best).clamp(self.smallest, self.largest)
+
+    def _aim(self, problem: Problem, rows: Tensor, turned: Tensor, again: Tensor) -> Tensor:
+        """Tell the next search where to look, and how closely; how far to enlarge the step for it: `(A,)`."""
+        notes = problem.notes
         width = notes.read("width", rows, 0.0)
-        window = (1.5 * angle**2 + 0.01 + 2 * width).clamp(max=0.5)
-        enlarge = torch.maximum(1 + window, torch.where(again, 1.15, 1.03) / torch.cos(angle))
+        window = (1.5 * turned**2 + 0.01 + 2 * width).clamp(max=0.5)  # about the predicted distance, on either side
+        beyond = torch.where(again, 5 * (self.margin - 1) + 1, self.margin) / torch.cos(turned)
+        enlarge = torch.maximum(1 + window, beyond)
         span = 1 - (1 - window) / enlarge
         notes.write("span", rows, span)
         notes.write("expected", rows, (1 - 1 / enlarge) / span)
-        notes.write("tolerance", rows, (0.3 * angle**2).clamp(0.002, 0.01))
-        original = problem.original[rows.to(problem.device)]
-        change = problem.norm.turn(border.point - original, gradient, problem.on_device(angle))
-        ahead = clip(original + change, problem.bounds)
-        return clip(original + per_row(problem.on_device(enlarge)) * (ahead - original), problem.bounds)
+        notes.write("tolerance", rows, (0.3 * turned**2).clamp(0.002, 0.01))
+        return enlarge

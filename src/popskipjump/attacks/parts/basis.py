@@ -30,7 +30,7 @@ class Basis:
 
     @property
     def dimension(self) -> int:
-        """d."""
+        """D."""
         return math.prod(self.shape)
 
     @cached_property
@@ -95,7 +95,7 @@ class Basis:
         while edges[-1] <= float(self._frequency.max()):
             edges.append(edges[-1] * _FACTOR)
         radial = torch.bucketize(self._frequency, torch.tensor(edges), right=True)
-        _, band = torch.unique(radial + len(edges) * self._coloured, return_inverse=True)
+        band: Tensor = torch.unique(radial + len(edges) * self._coloured, return_inverse=True)[1]
         return band
 
     @cached_property

@@ -10,7 +10,6 @@ from torch import Tensor
 from popskipjump.attacks.border import Border, replace_rows
 from popskipjump.attacks.parts.locate import border_at
 from popskipjump.attacks.problem import Problem
-from popskipjump.geometry import l2_size
 from popskipjump.sigmoid import Estimate, Grid, SigmoidPosterior, mutual_information, shared_grid
 
 _EDGE = 0.015  # of the part that is searched: a border there is not a border seen
@@ -26,7 +25,10 @@ class CarriedSearch:
         keep: how much of the last belief in (slope, floors) is carried over; the rest is even.
         doubt: how much of the prior of the centre is even, the rest being normal around the predicted place.
         fewest: queries of one search at least.
-        limit: and at most.
+        look: the same for a search of a whole line that finds no sharp border, so that it can tell a gradual one from
+            none at all.
+        limit: queries of one search at most.
+        gradual: where the border is gradual, its place need not be known better than this part of its width.
         confidence: how sure the safe position is to lie on the adversarial side of the centre.
     """
 
@@ -34,6 +36,7 @@ class CarriedSearch:
     keep: float = 0.9
     doubt: float = 0.1
     fewest: int = 4
+    look: int = 40
     limit: int = 300
     gradual: float = 0.4
     confidence: float = 0.95
@@ -48,7 +51,7 @@ class CarriedSearch:
         beyond = (border.position > (1 - _EDGE) * span) & (span < 1)  # adversarial all along: there is more to gain
         further = (beyond & (problem.affordable(rows) > self.fewest)).nonzero().flatten()
         if len(further):
-            there = further.to(problem.device)
+            there = problem.there(further)
             whole = torch.ones(len(further), dtype=torch.float64)
             new = self._search(problem, rows[further], border.point[there], whole, 0.5 * whole)
             border = replace_rows(border, further, new)
@@ -75,8 +78,7 @@ class _Carried:
     ) -> None:
         self.config, self.problem, self.rows, self.outer = config, problem, rows, outer
         self.grid = shared_grid(config.grid)
-        self.original = problem.original[rows.to(problem.device)]
-        self.gap = l2_size(outer - self.original).to("cpu", torch.float64)
+        self.original = problem.originals(rows)
         self.span, self.expected = span, expected
         self.tolerance = problem.notes.read("tolerance", rows, 0.01)
         self.posterior = self._prior()
@@ -105,14 +107,14 @@ class _Carried:
         broke = self.problem.affordable(rows) < 1
         for row in self.problem.failed:
             broke |= rows == row
-        self._leave(broke, False)
+        self._leave(broke)
         if not len(self.going):
             return
         value, total = mutual_information(self.posterior)
         self.posterior.rescale(total)
         best = value.numpy().argmax(axis=1).tolist()
         position = self.span[self.going] * self.grid.askable[torch.tensor(best)]
-        chosen = self.going.to(self.problem.device)
+        chosen = self.problem.there(self.going)
         points = self.problem.norm.blend(self.outer[chosen], self.original[chosen], self.problem.on_device(position))
         answers = self.problem.decide(points, self.rows[self.going], "search").tolist()
         self.posterior.update(best, answers)
@@ -122,10 +124,11 @@ class _Carried:
             doubt = self.posterior.centre_deviation() * span
             place = self.posterior.mean().centre * span
             gradual = self.config.gradual * span / (4 * self._steepest(self.posterior.channel_marginal()))
-            sure = doubt <= torch.maximum(self.tolerance[self.going] * (1 - place).clamp(min=0.01), gradual)
-            self._leave(sure, True)
-            if self.asked >= self.config.limit:
-                self._leave(torch.ones(len(self.going), dtype=torch.bool), False)
+            sure = doubt <= self.tolerance[self.going] * (1 - place).clamp(min=0.01)
+            seen = self.asked >= torch.where(span < 1, self.config.fewest, self.config.look)
+            enough = (doubt <= gradual) & seen | torch.full_like(sure, self.asked >= self.config.limit)
+            self.settled[self.going[sure]] = True
+            self._leave(sure | enough)
 
     def _steepest(self, channels: Tensor) -> Tensor:
         """The steepest transition that the answers allow, `(A, C)` -> `(A,)`: a gradual one must have shown itself."""
@@ -133,7 +136,8 @@ class _Carried:
         index = (by_slope < 0.8).sum(dim=1).clamp(max=self.grid.slopes - 1)
         return torch.pow(10.0, self.grid.log_slope[: self.grid.slopes][index])
 
-    def _leave(self, done: Tensor, settled: bool) -> None:
+    def _leave(self, done: Tensor) -> None:
+        """Write down what was found for some of the searching images, and let them go: bool over `going`."""
         if not bool(done.any()):
             return
         who, posterior = self.going[done], self.posterior.select(done)
@@ -145,7 +149,6 @@ class _Carried:
         self.low[who], self.high[who] = estimate.low, estimate.high
         self.doubt[who] = posterior.centre_deviation() * span
         self.searched[who] = self.asked
-        self.settled[who] = settled
         notes, rows = self.problem.notes, self.rows[who]
         channels = posterior.channel_marginal()
         notes.write("channels", rows, channels)

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from popskipjump.attacks.border import Border
+from popskipjump.attacks.border import Border, Locate, replace_rows
 from popskipjump.attacks.parts.basis import Basis, basis_of
 from popskipjump.attacks.parts.start import majority_adversarial
 from popskipjump.attacks.problem import Problem
 from popskipjump.geometry import clip, per_row
 from popskipjump.oracles import Targeted
 from popskipjump.rng import normal
+
+_BEYOND = 1.2  # where the search of the border begins, in units of the pattern's distance
 
 
 @dataclass(frozen=True)
@@ -32,31 +34,39 @@ class PatternStart:
     votes: int = 7
     shrinks: int = 20
 
-    def __call__(self, problem: Problem, border: Border) -> tuple[Tensor, Tensor]:
-        """Points nearer than the border that are adversarial, where there are any: `(A, d)`, and bool `(A,)`."""
-        original = problem.original[border.rows.to(problem.device)]
-        points = border.point.clone()
-        best = border.distance.clone()
-        found = torch.zeros(len(best), dtype=torch.bool)
-        if isinstance(problem.criterion, Targeted):
-            return points, found
-        basis = basis_of(problem.shape)
+    def __call__(self, problem: Problem, border: Border, locate: Locate) -> Border:
+        """See `NearerStart`."""
+        if isinstance(problem.criterion, Targeted):  # a simple pattern is hardly ever of a given class
+            return border
+        points, found = self.search(problem, border)
+        better = found.nonzero().flatten()
+        if not len(better):
+            return border
+        original = problem.originals(border.rows[better])
+        outer = clip(original + _BEYOND * (points[problem.there(better)] - original), problem.bounds)
+        new = locate(problem, border.rows[better], outer, 0, None)
+        nearer = (new.distance < border.distance[better]) & (problem.notes.read("missing", new.rows, 0.0) == 0)
+        return replace_rows(border, better[nearer], new.select(nearer))
+
+    def search(self, problem: Problem, border: Border) -> tuple[Tensor, Tensor]:
+        """Points nearer than the border that seem adversarial, where there are any: `(A, d)`, and bool `(A,)`."""
+        original, basis = problem.originals(border.rows), basis_of(problem.shape)
+        points, best = border.point.clone(), border.distance.clone()
         for number in range(pattern_count(basis)):
             pattern = self._pattern(problem, basis, border.rows, number)
-            reach, trying = self.within * best, torch.arange(len(best))
+            trying, reach = torch.arange(len(best)), self.within * best
             for _ in range(self.shrinks):
-                chosen = trying.to(problem.device)
-                there = clip(original[chosen] + per_row(problem.on_device(reach[trying])) * pattern[chosen], problem.bounds)
+                chosen = problem.there(trying)
+                step = per_row(problem.on_device(reach[trying])) * pattern[chosen]
+                there = clip(original[chosen] + step, problem.bounds)
                 good = self._adversarial(problem, there, border.rows[trying])
-                trying, there = trying[good], there[good.to(problem.device)]
+                trying, there = trying[good], there[problem.there(good)]
                 if not len(trying):
                     break
-                chosen = trying.to(problem.device)
-                points[chosen] = there
-                best[trying] = problem.norm.size(there - original[chosen]).to("cpu", torch.float64)
-                found[trying] = True
+                points[problem.there(trying)] = there
+                best[trying] = problem.on_cpu(problem.norm.size(there - original[problem.there(trying)]))
                 reach[trying] = self.shrink * best[trying]
-        return points, found
+        return points, best < border.distance
 
     def _adversarial(self, problem: Problem, points: Tensor, rows: Tensor) -> Tensor:
         """Whether points are adversarial, bool `(A,)`: one answer settles a failure, a majority a success."""
@@ -64,10 +74,10 @@ class PatternStart:
         first = good.nonzero().flatten()
         if not len(first):
             return good
-        good[first] = problem.decide(points[first.to(problem.device)].clone(), rows[first], "start").cpu()
+        good[first] = problem.decide(points[problem.there(first)].clone(), rows[first], "start").cpu()
         likely = good.nonzero().flatten()
         if len(likely):
-            there = points[likely.to(problem.device)]
+            there = points[problem.there(likely)]
             good[likely] = majority_adversarial(problem, there, rows[likely], self.votes - 1, "start")
         return good
 

@@ -48,7 +48,7 @@ class ShapedDirections:
 
     radius: float = 0.4
     reach: float = 2.0
-    factor: float = 1.0
+    factor: float = 0.6
     fewest: int = 20
     most: int = 3000
     parts: int = 2
@@ -83,9 +83,7 @@ class ShapedDirections:
         radius = torch.sqrt((scale * self.radius) ** 2 + dimensions * width**2)
         return radius.clamp(max=max(self.reach, self.radius))
 
-    def _counts(
-        self, problem: Problem, border: Border, dimensions: Tensor, unit: Tensor, iteration: int
-    ) -> Tensor:
+    def _counts(self, problem: Problem, border: Border, dimensions: Tensor, unit: Tensor, iteration: int) -> Tensor:
         """How many directions pay: int64 `(A,)`.
 
         A step gains in proportion to the squared cosine, n k / (K + n k) for n answers of strength k on a normal of K
@@ -203,7 +201,9 @@ def sample(problem: Problem, where: Sampling, counts: Tensor, basis: Basis) -> A
         rows = where.rows[images].repeat_interleave(torch.tensor(sizes))
         weights = torch.ones(2, len(points), device=problem.device)
         weights[0] = problem.decide(points, rows, "direction")
-        for piece, asked, weight in zip(chunk, points.split(sizes), weights.split(sizes, dim=1), strict=True):
+        for piece, asked, weight in zip(
+            chunk, torch.split(points, sizes), torch.split(weights, sizes, dim=1), strict=True
+        ):
             sums[piece.image].addmm_(weight, asked)
             yes[piece.image] += weight[0].sum()
     n = counts.clamp(min=1)
@@ -226,7 +226,7 @@ def _drawn(problem: Problem, where: Sampling, counts: Tensor, basis: Basis) -> I
         scales.mul_(deviation[images.to(problem.device)])
         coefficients = [rows[: piece.size] * scale for piece, rows, scale in zip(chunk, blocks, scales, strict=True)]
         points = basis.to_points(torch.cat(coefficients))
-        for piece, part in zip(chunk, points.split([piece.size for piece in chunk]), strict=True):
+        for piece, part in zip(chunk, torch.split(points, [piece.size for piece in chunk]), strict=True):
             if where.radial is not None:
                 part.copy_(problem.norm.tangent(part, where.radial[piece.image : piece.image + 1]))
             part += where.centre[piece.image]

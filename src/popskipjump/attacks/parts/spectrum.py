@@ -74,7 +74,7 @@ def amplitudes(basis: Basis, belief: Belief, least: float) -> Tensor:
 
 
 def filtered(basis: Basis, belief: Belief, new: Evidence) -> Tensor:
-    """The mean a posteriori of the normal, from one iteration's sums and the believed spectrum: `(A, d)` coefficients."""
+    """The mean a posteriori of the normal, from one iteration's sums and the believed spectrum: `(A, d)`."""
     prior = belief.strength.unsqueeze(1) * belief.variance
     gain = prior * new.weight / (prior * new.weight**2 + new.noise).clamp(min=1e-30)
     return new.signal * basis.spread(gain)
