@@ -13,6 +13,7 @@ from popskipjump.attacks.problem import Problem
 from popskipjump.types import Status
 
 _FEWEST_DIRECTIONS = 10  # fewer are not worth a step
+_FLAT_LINES = 3  # so many in a row end an image
 _FAINT = 0.25  # contrast between the ends of a line below which an unsettled search has found nothing
 
 
@@ -58,7 +59,10 @@ class BoundaryWalk:
         if self.accept is not None:
             return Step(merge(self.accept(problem, found, border) & ~broke, found, border), ended)
         faint = _faint(found)
-        ended |= dict.fromkeys(border.rows[faint].tolist(), Status.FLAT)
+        # One bad direction makes a flat line, and the next may be better; but where the first one is flat, all will be.
+        flat = torch.where(faint, problem.notes.read("flat", border.rows, _FLAT_LINES - 1.0) + 1, 0.0)
+        problem.notes.write("flat", border.rows, flat)
+        ended |= dict.fromkeys(border.rows[flat >= _FLAT_LINES].tolist(), Status.FLAT)
         return Step(merge(~broke & ~faint, found, border), ended)
 
 
