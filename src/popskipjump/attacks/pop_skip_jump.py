@@ -24,6 +24,7 @@ class PopSkipJump:
         iterations: steps along the border.
         resolution: the search line is divided into this many parts, and one coordinate of a direction has the size of
             one part: 100 (MNIST) or 300 (CIFAR-10); None takes 100 up to 1,024 dimensions and 300 above.
+        beta: the size of one coordinate of a direction, in units of the search line, if it is not to be one part.
         slopes: how many slopes the prior holds.
         slope_range: log10 of the flattest and the steepest, per length of the search line.
         floors: noise levels eps of the prior, or (low, high) pairs of them.
@@ -49,6 +50,7 @@ class PopSkipJump:
 
     iterations: int = 32
     resolution: int | None = None
+    beta: float | None = None
     slopes: int = 16
     slope_range: tuple[float, float] = (-0.5, 2.5)
     floors: tuple[float | tuple[float, float], ...] = (0.0, 0.05, 0.15, 0.3)
@@ -77,16 +79,19 @@ class PopSkipJump:
                 raise UnknownNameError(kind, name, known)
         if min(self.check_every, self.per_step, self.search_limit) < 1:
             raise InputError("check_every, per_step and search_limit must be at least 1.")
+        if self.beta is not None and not self.beta > 0:
+            raise InputError(f"beta must be positive, not {self.beta!r}.")
         if not (0 < self.spread_over <= 1 and 0 < self.confidence < 1 and self.enlarge >= 1):
             raise InputError("spread_over must be in (0, 1], confidence in (0, 1) and enlarge at least 1.")
 
     def build(self, dimension: int) -> BoundaryWalk:
         """The attack for inputs of d values."""
         parts = self.resolution or (100 if dimension <= _SMALL_INPUT else 300)
+        beta = self.beta or 1 / parts
         pairs = tuple((f, f) if isinstance(f, float | int) else f for f in self.floors)
         search = BayesianSearch(
             grid=Grid(parts + 1, self.slopes, self.slope_range, pairs),
-            spread=1 / parts,
+            spread=beta,
             count=self.count,
             acquisition=self.acquisition,
             estimate=self.estimate,
@@ -99,7 +104,7 @@ class PopSkipJump:
             confidence=self.confidence,
             limit=self.search_limit,
         )
-        direction: Direction = MonteCarlo(self.count, LineSpread(1 / parts), baseline=self.baseline)
+        direction: Direction = MonteCarlo(self.count, LineSpread(beta), baseline=self.baseline)
         if self.true_gradient:
             direction = TrueDirection()
         return BoundaryWalk(search, direction, FullStep(self.enlarge), self.iterations)

@@ -191,7 +191,7 @@ class _Search:
         self.searched = torch.zeros(len(rows), dtype=torch.int64)
         self.settled = torch.zeros(len(rows), dtype=torch.bool)
         self.found = Estimate(*(torch.zeros(len(rows), dtype=torch.float64) for _ in range(4)))
-        self.probes = torch.zeros(len(rows), 2, len(self.grid.askable), dtype=torch.int64)
+        self.log: list[tuple[Indices, Indices, Indices]] = []  # for each step: who was asked (A,), where, the answers
 
     def _prior(self, previous: Border | None) -> SigmoidPosterior:
         prior = SigmoidPosterior.uniform(self.grid, len(self.rows))
@@ -224,7 +224,7 @@ class _Search:
         answers = self.problem.decide(points, lines.rows, "search").reshape(-1, len(steps)).T.cpu().tolist()
         for index, said in zip(steps.tolist(), answers, strict=True):
             self.posterior.update(index, said)
-            self.probes.numpy()[self.going.numpy(), :, index] += [[1, answer] for answer in said]
+            self.log.append((self.going.numpy(), np.array(index), np.array(said, dtype=np.int64)))
         self.asked += len(steps)
         if self.asked % self.config.check_every < self.config.per_step or self.asked >= self.config.limit:
             self._check()
@@ -309,5 +309,16 @@ class _Search:
             self.searched,
             self.settled,
             self.found,
-            self.probes,
+            self._probes(),
         )
+
+    def _probes(self) -> Tensor:
+        """How often each askable position was asked, and found adversarial: int64 `(A, 2, n - 1)`."""
+        shape = (len(self.rows), 2, len(self.grid.askable))
+        if not self.log:
+            return torch.zeros(shape, dtype=torch.int64)
+        who, where, said = (torch.from_numpy(np.concatenate(column)) for column in zip(*self.log, strict=True))
+        probes = torch.zeros(shape, dtype=torch.int64)
+        for row, count in enumerate((torch.ones_like(said), said)):
+            probes[:, row].index_put_((who, where), count, accumulate=True)
+        return probes

@@ -229,5 +229,5 @@ def _drawn(problem: Problem, where: Sampling, counts: Tensor, basis: Basis) -> I
         for piece, part in zip(chunk, torch.split(points, [piece.size for piece in chunk]), strict=True):
             if where.radial is not None:
                 part.copy_(problem.norm.tangent(part, where.radial[piece.image : piece.image + 1]))
-            part += where.centre[piece.image]
+            part.add_(where.centre[piece.image])
         yield chunk, points
