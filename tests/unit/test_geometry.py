@@ -99,3 +99,68 @@ def test_a_norm_is_found_by_its_name(name, norm):
 def test_an_unknown_norm_lists_the_known_ones():
     with pytest.raises(UnknownNameError, match="unknown norm 'l1': choose one of l2, linf"):
         norm_of("l1")
+
+
+ANGLES = torch.tensor([0.0, 0.2, 0.7, 1.2])
+
+
+def at_angles(angles: torch.Tensor, dimension: int = 9) -> tuple[torch.Tensor, torch.Tensor]:
+    """Changes `(B, d)` of length 2, and unit normals at known angles from them."""
+    first, second = (normal(Key(seed).roots(torch.arange(len(angles))), dimension) for seed in (2, 3))
+    ray = L2.ascent(first)
+    side = L2.ascent(L2.tangent(second, ray))
+    return 2 * ray, per_row(torch.cos(angles)) * ray + per_row(torch.sin(angles)) * side
+
+
+def test_turned_by_the_angle_of_its_normal_a_border_point_is_the_foot_of_the_perpendicular():
+    change, unit = at_angles(ANGLES)
+    foot = per_row((change * unit).sum(dim=1)) * unit  # of the plane through the border point
+    torch.testing.assert_close(L2.turn(change, unit, ANGLES), foot, atol=1e-5, rtol=1e-5)
+
+
+def test_a_turned_point_lies_on_the_circle_over_the_old_change():
+    change, unit = at_angles(ANGLES[1:])  # along the ray itself there is no circle
+    turned = L2.turn(change, 3 * unit, torch.full((3,), 0.4))
+    torch.testing.assert_close((turned * (change - turned)).sum(dim=1), torch.zeros(3), atol=1e-5, rtol=0)
+
+
+def test_a_turn_shortens_by_the_cosine_of_its_angle():
+    change, unit = at_angles(torch.full((4,), 0.9))
+    torch.testing.assert_close(L2.size(L2.turn(change, unit, ANGLES)), 2 * torch.cos(ANGLES))
+
+
+@pytest.mark.parametrize("norm", NORMS, ids=lambda n: n.name)
+def test_a_turn_by_nothing_changes_nothing(norm, rows):
+    torch.testing.assert_close(norm.turn(rows[:3], rows[3:], torch.zeros(3)), rows[:3])
+
+
+def test_a_gradient_along_the_ray_turns_nothing_aside():
+    change, _ = at_angles(ANGLES)
+    turned = L2.turn(change, torch.zeros_like(change), torch.full((4,), 0.3))
+    torch.testing.assert_close(turned, torch.cos(torch.tensor(0.3)) ** 2 * change)
+
+
+def test_a_linf_turn_climbs_as_far_as_any_step_of_its_size(rows):
+    change, gradient = rows[:3], rows[3:]
+    step = LINF.turn(change, gradient, torch.full((3,), 0.3)) - change
+    reach = LINF.size(change) * torch.tan(torch.tensor(0.3))
+    torch.testing.assert_close(LINF.size(step), reach)
+    torch.testing.assert_close((step * gradient).sum(dim=1), reach * gradient.abs().sum(dim=1))
+
+
+def test_an_l2_tangent_is_across_the_change_and_keeps_the_rest(rows):
+    vectors, change = rows[:3], rows[3:]
+    across = L2.tangent(vectors, change)
+    torch.testing.assert_close((across * change).sum(dim=1), torch.zeros(3), atol=1e-5, rtol=0)
+    torch.testing.assert_close(L2.tangent(across, change), across, atol=1e-6, rtol=1e-5)
+    removed = vectors - across
+    torch.testing.assert_close(L2.size(removed) ** 2 + L2.size(across) ** 2, L2.size(vectors) ** 2)
+
+
+def test_one_change_serves_many_vectors(rows):
+    across = L2.tangent(rows, rows[:1])
+    torch.testing.assert_close(across[4:5], L2.tangent(rows[4:5], rows[:1]))
+
+
+def test_a_linf_tangent_leaves_vectors_alone(rows):
+    assert torch.equal(LINF.tangent(rows[:3], rows[3:]), rows[:3])

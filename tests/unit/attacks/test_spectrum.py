@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from popskipjump.attacks.parts.basis import Basis
+from popskipjump.attacks.parts.spectrum import Belief, Evidence, amplitudes, even, filtered, infer
+from popskipjump.rng import Key, normal
+
+GREY = Basis((1, 28, 28))
+COLOUR = Basis((3, 32, 32))
+
+
+def evidence_of(basis: Basis, spectrum: torch.Tensor, answers: int, seed: int = 0) -> tuple[Evidence, torch.Tensor]:
+    """What answers about even directions say of one random normal with a spectrum `(N,)`; and that normal `(d,)`."""
+    key = Key(seed)
+    unit = normal(key.child("normal").root(), basis.dimension)[0] * basis.spread(spectrum.sqrt().unsqueeze(0))[0]
+    unit = unit / unit.norm()
+    z = normal(key.child("directions").roots(torch.arange(answers)), basis.dimension)
+    y = torch.sign(z @ unit)
+    y = y - y.mean()
+    weight = (y**2).sum().expand(1, len(basis.size))
+    return Evidence((y @ z).unsqueeze(0), weight, weight), unit
+
+
+def low_pass(basis: Basis, share: float) -> torch.Tensor:
+    """All variance in the lowest bands that hold about a share of the coefficients: `(N,)`."""
+    inside = (basis.size.cumsum(0) <= share * basis.dimension).to(torch.float32)
+    return inside / (inside * basis.size).sum()
+
+
+def share_within(basis: Basis, belief: Belief, spectrum: torch.Tensor) -> float:
+    return float((belief.variance[0] * basis.size)[spectrum > 0].sum())
+
+
+@pytest.mark.parametrize("basis", [GREY, COLOUR], ids=["grey", "colour"])
+def test_before_any_evidence_all_coefficients_are_equal(basis):
+    belief = even(basis, 3, torch.device("cpu"))
+    torch.testing.assert_close(belief.variance, torch.full((3, len(basis.size)), 1 / basis.dimension))
+
+
+@pytest.mark.parametrize("basis", [GREY, COLOUR], ids=["grey", "colour"])
+def test_a_belief_adds_up_to_one(basis):
+    evidence, _ = evidence_of(basis, basis.candidates[3], 500)
+    belief = infer(basis, evidence)
+    assert float((belief.variance[0] * basis.size).sum()) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_normal_of_low_frequencies_makes_the_belief_low_pass(seed):
+    spectrum = low_pass(GREY, 0.1)
+    evidence, _ = evidence_of(GREY, spectrum, 1000, seed)
+    assert share_within(GREY, infer(GREY, evidence), spectrum) > 0.6  # the even belief has a tenth
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_normal_of_high_grey_frequencies_is_recognised_in_colour_images(seed):
+    coloured = (torch.arange(3072) >= 1024).to(torch.float32).unsqueeze(0)
+    grey = COLOUR.by_band(coloured)[0] == 0
+    high = COLOUR.by_band(COLOUR._frequency.unsqueeze(0))[0] / COLOUR.size > 24
+    spectrum = (grey & high).to(torch.float32)
+    spectrum = spectrum / (spectrum * COLOUR.size).sum()
+    evidence, _ = evidence_of(COLOUR, spectrum, 2000, seed)
+    even_share = float(COLOUR.size[spectrum > 0].sum()) / 3072
+    assert share_within(COLOUR, infer(COLOUR, evidence), spectrum) > 2.5 * even_share
+
+
+@pytest.mark.parametrize("answers", [20, 200, 2000])
+@pytest.mark.parametrize("seed", range(3))
+def test_an_even_normal_leaves_the_belief_near_even(answers, seed):
+    evidence, _ = evidence_of(GREY, GREY.candidates[0], answers, seed)
+    belief = infer(GREY, evidence)
+    participating = 1 / float((belief.variance[0] ** 2 * GREY.size).sum())
+    # With no evidence at all, the mean of the candidates takes part with `silent` coefficients.
+    silent = 1 / float((GREY.candidates.mean(dim=0) ** 2 * GREY.size).sum())
+    assert participating > min(0.5 * GREY.dimension, silent)
+
+
+def test_few_answers_change_the_belief_little():
+    evidence, _ = evidence_of(GREY, GREY.candidates[0], 4)
+    change = infer(GREY, evidence).variance / even(GREY, 1, torch.device("cpu")).variance
+    assert 1 / 8 < float(change.min()) <= float(change.max()) < 8
+
+
+def test_the_strength_of_clear_answers_is_believed_to_be_large_and_of_coins_small():
+    clear, _ = evidence_of(GREY, low_pass(GREY, 0.1), 2000)
+    coins = normal(Key(5).root(), GREY.dimension) * math.sqrt(2000)
+    nothing = Evidence(coins, clear.weight, clear.noise)
+    assert float(infer(GREY, clear).strength) > 0.3
+    assert float(infer(GREY, nothing).strength) < 0.1
+
+
+def test_the_belief_of_an_image_does_not_depend_on_its_company():
+    pairs = [evidence_of(GREY, GREY.candidates[j], 300, seed=j)[0] for j in range(3)]
+    together = infer(GREY, Evidence(*(torch.cat(parts) for parts in zip(*pairs, strict=True))))
+    for row, alone in enumerate(infer(GREY, pair) for pair in pairs):
+        assert torch.equal(together.variance[row], alone.variance[0])
+        assert torch.equal(together.strength[row], alone.strength[0])
+
+
+def test_old_evidence_fades():
+    old, new = (Evidence(*(torch.full((1, 2), value) for _ in range(3))) for value in (8.0, 1.0))
+    sums = old.after(new, 0.5)
+    assert [float(part[0, 0]) for part in sums] == [5.0, 5.0, 3.0]
+
+
+@pytest.mark.parametrize("least", [0.01, 0.1, 1.0])
+def test_directions_have_length_one_and_no_frequency_is_left_out(least):
+    evidence, _ = evidence_of(GREY, low_pass(GREY, 0.1), 1000)
+    amplitude = amplitudes(GREY, infer(GREY, evidence), least)
+    assert float((amplitude**2 * GREY.size).sum()) == pytest.approx(1, abs=1e-5)
+    assert float(amplitude.min() ** 2 / amplitude.max() ** 2) >= least * (1 - 1e-5)
+
+
+def test_the_filter_brings_the_estimate_nearer_to_the_normal():
+    spectrum = low_pass(GREY, 0.1)
+    gains = []
+    for seed in range(5):
+        evidence, unit = evidence_of(GREY, spectrum, 300, seed)
+        better = filtered(GREY, infer(GREY, evidence), evidence)[0]
+        plain, filtered_ = (float(v @ unit / v.norm()) for v in (evidence.signal[0], better))
+        gains.append(filtered_ - plain)
+    assert min(gains) > 0.1
+
+
+def test_an_even_belief_filters_nothing():
+    evidence, _ = evidence_of(GREY, GREY.candidates[0], 300)
+    same = filtered(GREY, even(GREY, 1, torch.device("cpu")), evidence)[0]
+    assert float(torch.cosine_similarity(same, evidence.signal[0], dim=0)) == pytest.approx(1, abs=1e-5)
+
+
+def test_equal_answers_give_no_direction_but_finite_numbers():
+    nothing = torch.zeros(1, len(GREY.size))
+    silent = Evidence(torch.zeros(1, GREY.dimension), nothing, nothing)
+    belief = infer(GREY, silent)
+    assert torch.isfinite(belief.variance).all()
+    assert torch.isfinite(belief.strength).all()
+    assert torch.equal(filtered(GREY, belief, silent), torch.zeros(1, GREY.dimension))
