@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from attack_toys import problem_of, unit
+
+from popskipjump.attacks.parts.carried import CarriedSearch
+from popskipjump.noise import Flip
+from popskipjump.oracles import PlanarSigmoid, Plane
+
+COUNT = 60
+ROWS = torch.arange(COUNT)
+HEIGHTS = torch.linspace(0.15, 0.85, COUNT)
+PLANE = Plane(unit(3), 0.0)
+
+
+def setting(noise=None, norm="l2", **options):
+    """Originals at known distances from a plane, and the ends of lines of length 1 across it."""
+    original = torch.zeros(COUNT, 3)
+    original[:, 0] = -HEIGHTS
+    problem = problem_of(PLANE, original, noise=noise, bounds=(-3.0, 3.0), norm=norm, **options)
+    return problem, original, original + unit(3)
+
+
+def put_window(problem, low: float, high: float) -> None:
+    """Search distances from `low` to `high`, in units of the distance that is expected; the line ends at `high`."""
+    span = torch.full((COUNT,), 1 - low / high, dtype=torch.float64)
+    problem.notes.write("span", ROWS, span)
+    problem.notes.write("expected", ROWS, (1 - 1 / high) / span)
+
+
+def carried(noise=None, wrong: float = 1.0, low: float = 0.9, high: float = 1.1):
+    """A first search, and a second one in a window around `wrong` times the true distances."""
+    problem, original, outer = setting(noise)
+    search = CarriedSearch()
+    first = search(problem, ROWS, outer, 0, None)
+    before = problem.ledger.total.clone()
+    put_window(problem, low, high)
+    outer = original + (high * wrong * HEIGHTS).unsqueeze(1) * unit(3)
+    second = search(problem, ROWS, outer, 1, first)
+    return problem, second, problem.ledger.total - before
+
+
+def missing(problem) -> torch.Tensor:
+    return problem.notes.read("missing", ROWS, 0.0)
+
+
+def test_the_first_search_finds_a_sharp_border_to_a_hundredth_of_the_distance():
+    problem, _, outer = setting()
+    border = CarriedSearch()(problem, ROWS, outer, 0, None)
+    assert bool(border.settled.all())
+    assert float(((border.distance - HEIGHTS) / HEIGHTS).abs().max()) < 0.03  # three of the deviation it stops at
+    assert float(problem.ledger.total.double().mean()) < 30
+
+
+def test_a_carried_search_of_a_sharp_border_needs_ten_queries_at_most():
+    _, border, asked = carried()
+    assert int(asked.max()) <= 10
+    assert float(((border.distance - HEIGHTS) / HEIGHTS).abs().max()) < 0.01
+
+
+def test_a_carried_search_under_flips_stays_cheap_and_right():
+    problem, border, asked = carried(Flip(0.1))
+    wrong = ((border.distance - HEIGHTS) / HEIGHTS).abs()
+    assert float(asked.double().mean()) < 15
+    assert float(wrong.mean()) < 0.01  # where it stops
+    assert float(wrong.max()) < 0.05  # of sixty, none beyond five deviations
+    assert missing(problem).sum() == 0
+
+
+@pytest.mark.parametrize("slope", [5.0, 20.0])
+def test_on_a_gradual_border_the_error_stays_within_the_width_of_the_transition(slope):
+    problem, border, _ = carried(PlanarSigmoid(PLANE, slope, 0.02))
+    width = 1 / (4 * slope)
+    wrong = (border.distance - HEIGHTS).abs()
+    assert float(wrong.mean()) < width / 2
+    assert float((wrong < 2 * width).double().mean()) > 0.95
+
+
+def test_the_noted_width_tells_a_gradual_border_from_a_sharp_one():
+    sharp, gradual = (carried(noise)[0].notes.read("width", ROWS, 0.0) for noise in (None, PlanarSigmoid(PLANE, 5.0)))
+    assert float(gradual.median()) > 2 * float(sharp.median())
+    assert float((gradual * HEIGHTS).median()) < 2 * 0.05  # 1 / (4 slope): no wider than it is
+
+
+def test_a_gradual_border_takes_more_queries_than_a_sharp_one():
+    assert carried(PlanarSigmoid(PLANE, 5.0))[2].sum() > 2 * carried()[2].sum()
+
+
+UNSEEN = "a window without a border ends with its centre a few hundredths from the edge, which is not taken for the edge"
+every_window = pytest.mark.parametrize(
+    ("low", "high"), [(0.7, 1.5), pytest.param(0.9, 1.1, marks=pytest.mark.xfail(reason=UNSEEN))], ids=["wide", "narrow"]
+)
+
+
+@every_window
+@pytest.mark.parametrize("noise", [None, Flip(0.1)], ids=["clean", "flips"])
+def test_a_border_beyond_the_line_is_reported_missing(noise, low, high):
+    problem, _, _ = carried(noise, 0.6, low, high)  # nothing on the line is adversarial
+    assert float(missing(problem).mean()) > 0.9
+
+
+@every_window
+def test_a_border_nearer_than_the_window_is_searched_for_on_the_rest_of_the_line(low, high):
+    problem, border, asked = carried(None, 1.6, low, high)  # all of the window is adversarial
+    assert missing(problem).sum() == 0
+    assert float(((border.distance - HEIGHTS) / HEIGHTS).abs().max()) < 0.03
+    assert int(asked.max()) < 40
+
+
+def test_the_safe_position_is_on_the_adversarial_side_of_the_point():
+    problem, border, _ = carried(Flip(0.1))
+    assert bool((border.safe <= border.position).all())
+    outer = border.outer[:, 0].double()
+    height = outer - border.safe * border.gap
+    # One in twenty may lie on the other side; of sixty, more than nine do so with a probability below 0.2%.
+    assert int((height < 0).sum()) <= 9
+
+
+def test_the_belief_in_the_noise_is_carried_over():
+    quiet, noisy = carried()[0], carried(Flip(0.1))[0]
+    assert float(quiet.notes.read("lost", ROWS, 0.0).mean()) < float(noisy.notes.read("lost", ROWS, 0.0).mean())
+
+
+def test_a_search_keeps_to_its_limit():
+    problem, _, outer = setting(PlanarSigmoid(PLANE, 0.5, 0.2))
+    border = CarriedSearch(limit=12)(problem, ROWS, outer, 0, None)
+    assert int(problem.ledger.total.max()) == 12
+    assert not bool(border.settled.any())
+
+
+@pytest.mark.parametrize("budget", [1, 7])
+def test_a_search_ends_with_the_budget(budget):
+    problem, _, outer = setting(budget=budget)
+    border = CarriedSearch()(problem, ROWS, outer, 0, None)
+    assert problem.ledger.total.tolist() == [budget] * COUNT
+    assert not bool(border.settled.any())
+    assert torch.isfinite(border.point).all()
+
+
+def test_the_result_of_an_image_does_not_depend_on_its_company():
+    problem, original, outer = setting(Flip(0.1))
+    together = CarriedSearch()(problem, ROWS, outer, 0, None)
+    for row in (0, 31):
+        alone = problem_of(PLANE, original[row : row + 1], noise=Flip(0.1), bounds=(-3.0, 3.0), ids=[row])
+        border = CarriedSearch()(alone, torch.tensor([0]), outer[row : row + 1], 0, None)
+        assert torch.equal(border.position[0], together.position[row])
+        assert int(border.searched) == int(together.searched[row])
+
+
+def test_a_linf_search_measures_in_its_norm():
+    problem, _, outer = setting(norm="linf")
+    border = CarriedSearch()(problem, ROWS, outer, 0, None)
+    assert float(((border.distance - HEIGHTS) / HEIGHTS).abs().max()) < 0.03
