@@ -70,7 +70,7 @@ def test_a_carried_search_under_flips_stays_cheap_and_right():
 
 @pytest.mark.parametrize("slope", [5.0, 20.0])
 def test_on_a_gradual_border_the_error_stays_within_the_width_of_the_transition(slope):
-    problem, border, _ = carried(PlanarSigmoid(PLANE, slope, 0.02))
+    _, border, _ = carried(PlanarSigmoid(PLANE, slope, 0.02))
     width = 1 / (4 * slope)
     wrong = (border.distance - HEIGHTS).abs()
     assert float(wrong.mean()) < width / 2
@@ -113,7 +113,7 @@ def test_a_border_nearer_than_the_window_is_searched_for_on_the_rest_of_the_line
 
 
 def test_the_safe_position_is_on_the_adversarial_side_of_the_point():
-    problem, border, _ = carried(Flip(0.1))
+    _, border, _ = carried(Flip(0.1))
     assert bool((border.safe <= border.position).all())
     outer = border.outer[:, 0].double()
     height = outer - border.safe * border.gap
