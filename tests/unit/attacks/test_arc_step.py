@@ -89,22 +89,22 @@ def test_the_angle_stays_within_its_limits(reached, limit):
     assert float(problem.notes.read("angle", border.rows, 0.0)) == pytest.approx(limit)
 
 
-def test_after_some_refusals_the_ray_itself_is_measured_again():
+def test_on_request_the_ray_itself_is_measured_again_once():
     problem, border, normal = setting()
-    arc = ArcStep(patience=3)
-    problem.notes.write("refused", border.rows, torch.tensor([3.0]).double())
+    arc = ArcStep()
+    problem.notes.write("again", border.rows, torch.tensor([1.0]).double())
     outer = arc(problem, border, normal, 1)
     torch.testing.assert_close(outer / outer.norm(), unit(4).unsqueeze(0))
     assert float(outer.norm()) > 1  # the border is within the line
+    assert float(problem.notes.read("again", border.rows, 1.0)) == 0
 
 
 def test_measuring_again_teaches_no_angle():
     problem, border, normal = setting()
     arc = ArcStep(first=0.4)
-    problem.notes.write("refused", border.rows, torch.tensor([3.0]).double())
+    problem.notes.write("again", border.rows, torch.tensor([1.0]).double())
     arc(problem, border, normal, 1)
     problem.notes.write("reached", border.rows, torch.tensor([1.3]).double())
-    problem.notes.write("refused", border.rows, torch.tensor([0.0]).double())
     arc(problem, border, normal, 2)
     assert float(problem.notes.read("angle", border.rows, 0.0)) == pytest.approx(0.4)
 
