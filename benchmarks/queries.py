@@ -1,0 +1,338 @@
+"""QuickSkipJump beside PopSkipJump and HopSkipJump with votes: queries at equal distance, distances at equal queries.
+
+    python benchmarks/queries.py --sections mnist-clean mnist-flips --out benchmarks/results
+    POPSKIPJUMP_DATA=<folder> python benchmarks/queries.py --sections cifar-clean cifar-flips cifar-reach
+
+The same images, starting points and seed for all attacks; queries are counted at the classifier, below the votes.
+Distances are L2 border distances of the noiseless classifier on the ray of each iteration's point. PSJ's runs are
+shared by the sections of one command, and each section writes its page and its picture as soon as it is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from common import header, markdown, save
+from equal_terms import Mark, Ratio, Track, compare, paired
+from query_problems import HELD_OUT, Problem, cifar, floors, linear, mnist
+
+import popskipjump as psj
+from popskipjump.attacks import QuickSkipJump
+from popskipjump.attacks.parts.advance import FullStep
+from popskipjump.attacks.parts.carried import CarriedSearch
+from popskipjump.attacks.parts.shaped import ShapedDirections
+from popskipjump.metrics import border_distance
+
+LOOKS = 60  # iterations of a run whose border distances are measured
+SEED = 0
+
+
+class Goal(NamedTuple):
+    """What a number must be, and should be; at least, or at most."""
+
+    must: float
+    aim: float
+    most: bool = False
+
+    def judge(self, value: float) -> str:
+        """A cell of a table."""
+        reached = [value <= bound if self.most else value >= bound for bound in (self.must, self.aim)]
+        return "pass, and the aim" if reached[1] else "pass" if reached[0] else "FAIL"
+
+    def cells(self) -> tuple[str, str]:
+        """The columns "must" and "aim"."""
+        sign = "<=" if self.most else ">="
+        return f"{sign} {self.must:g}", f"{sign} {self.aim:g}"
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A row, or several, of the table of what must be shown."""
+
+    problem: Callable[[int], Problem]
+    images: int
+    goals: dict[Mark, Goal]
+    geometric: bool = False  # means of log-distances instead of medians
+
+    @property
+    def iterations(self) -> int:
+        """How long PSJ must run."""
+        return max(mark.iteration if mark.iteration is not None else 32 for mark in self.goals)
+
+    def queries(self, reference: Track) -> int:
+        """How many queries to give to the others: twice what the requirement allows, so that failures have a number."""
+        most = [2 * np.median(mark.of(reference)[0]) / max(goal.must, 1.0) for mark, goal in self.goals.items()]
+        return int(max(most)) + 500
+
+
+@lru_cache(maxsize=64)
+def track(problem: Problem, attack: Any, iterations: int | None, budget: int | None, votes: int = 1) -> Track:
+    """Run an attack and measure the borders along its way."""
+    report = psj.evaluate(
+        problem.model,
+        problem.images,
+        problem.labels,
+        attack=attack,
+        noise=problem.noise,
+        starts=problem.starts,
+        iterations=iterations,
+        budget=budget,
+        votes=votes,
+        seed=SEED,
+        verdict=0,
+    )
+    found = report.trace
+    steps = len(found.queries)
+    looks = np.unique(np.geomspace(1, steps, min(LOOKS, steps)).round().astype(int)) - 1
+    if steps <= LOOKS:
+        looks = np.arange(steps)
+    logs = []
+    nothing = 0.5 * math.log(problem.images[0].numel())  # no point: as far as the corners of the cube are apart
+    for step in looks:
+        points = found.points[step].reshape(problem.images.shape)
+        distance = border_distance(problem.white_box, problem.images, points, problem.labels).double().numpy()
+        known = np.isfinite(distance) & (distance > 0) & np.isfinite(found.distance[step].numpy())
+        logs.append(np.where(known, np.log(np.where(known, distance, 1.0)), nothing))
+    print(
+        f"{problem.name}: {attack if isinstance(attack, str) else 'variant'}, {report.queries.mean():,.0f} queries",
+        flush=True,
+    )
+    return Track(found.queries.numpy()[looks], np.stack(logs), nothing)
+
+
+def centre_of(geometric: bool) -> Callable[..., np.ndarray]:
+    return np.mean if geometric else np.median
+
+
+def cells(name: str, other: str, mark: Mark, ratio: Ratio, goal: Goal | None) -> tuple[object, ...]:
+    value = f"{ratio.value:.2f}" if np.isfinite(ratio.value) else "not reached"
+    judged = (*goal.cells(), goal.judge(ratio.value)) if goal is not None else ("", "", "")
+    return (
+        name,
+        other,
+        str(mark),
+        f"{ratio.distance:.4g} @ {ratio.queries:,.0f}",
+        f"{ratio.needed:,.0f}" if np.isfinite(ratio.needed) else "-",
+        f"{value} [{ratio.low:.2f} to {ratio.high:.2f}]",
+        f"{ratio.difference:+.3f} ± {ratio.error:.3f}",
+        *judged,
+    )
+
+
+COLUMNS = ("problem", "attack", "at PSJ's", "PSJ", "queries", "PSJ / attack [95%]", "log-difference at equal queries")
+JUDGED = ("must", "aim", "")
+
+
+def contest(config: Contest, images: int | None, picture: Path | None) -> str:
+    """PSJ, QSJ and HSJ with votes on one problem."""
+    problem = config.problem(images or config.images)
+    reference = track(problem, "psj", config.iterations, None)
+    centre = centre_of(config.geometric)
+    budget = config.queries(reference)
+    votes = 3 if problem.noise else 1
+    others = {
+        "QSJ": track(problem, "qsj", None, budget),
+        f"HSJ, {votes} vote{'s' if votes > 1 else ''}": track(
+            problem, "hsj", 32, int(np.median(reference.asked[-1])), votes
+        ),
+    }
+    rows = []
+    for mark, goal in config.goals.items():
+        for name, other in others.items():
+            ratio = compare(reference, other, mark, centre)
+            rows.append(cells(problem.name, name, mark, ratio, goal if name == "QSJ" else None))
+    if picture is not None:
+        draw(picture, problem.name, {"PSJ": reference, **others}, centre)
+    return described(problem) + "\n\n" + markdown((*COLUMNS, *JUDGED), rows)
+
+
+def described(problem: Problem) -> str:
+    """Which images, and which were used for tuning."""
+    noise = problem.noise or "no noise"
+    return f"{problem.name}: {len(problem.labels)} images ({problem.which}), {noise}, seed {SEED}. {HELD_OUT}"
+
+
+def draw(path: Path, title: str, tracks: dict[str, Track], centre: Callable[..., np.ndarray]) -> None:
+    """Curves of distance against queries."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 4))
+    for name, line in tracks.items():
+        places = line.places()
+        axes.plot(places, np.exp(centre(line.at(places), axis=1)), label=name)
+    axes.set(xscale="log", yscale="log", xlabel="queries per image", ylabel="L2 border distance", title=title)
+    axes.grid(True, which="both", alpha=0.3)
+    axes.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150, bbox_inches="tight")
+    plt.close(figure)
+
+
+def budget_first(images: int | None, picture: Path | None) -> str:
+    """What 1,000 queries give."""
+    problem = mnist("flip:0.1", images or 60)
+    ours, theirs = (track(problem, attack, None, 1000) for attack in ("qsj", "psj"))
+    values = [float(np.exp(np.median(t.at(1000)))) for t in (ours, theirs)]
+    goal = Goal(0.6, 0.4, most=True)
+    ratio = values[0] / values[1]
+    difference, error = paired(theirs, ours, 1000)
+    row = (problem.name, f"{values[0]:.3f}", f"{values[1]:.3f}", f"{ratio:.3f}", f"{difference:+.3f} ± {error:.3f}")
+    if picture is not None:
+        draw(picture, f"{problem.name}, 1,000 queries", {"PSJ": theirs, "QSJ": ours}, np.median)
+    columns = ("problem", "QSJ", "PSJ", "ratio", "log-difference", *JUDGED)
+    return described(problem) + "\n\n" + markdown(columns, [(*row, *goal.cells(), goal.judge(ratio))])
+
+
+def floor(images: int | None, picture: Path | None) -> str:
+    """How near to the best of two white-box attacks PSJ's own budget brings QSJ."""
+    rows, text = [], ""
+    goal = Goal(1.15, 1.05, most=True)
+    for noise in (None, "flip:0.1"):
+        problem = mnist(noise, images or 60)
+        best, reason = floors(problem)
+        if best is None:
+            return f"Skipped: {reason}"
+        reference = track(problem, "psj", 32, None)
+        budget = int(np.median(reference.asked[-1]))
+        ours = track(problem, "qsj", None, budget)
+        ratios = [float(np.exp(np.median(t.at(budget)[0] - np.log(best)))) for t in (ours, reference)]
+        rows.append(
+            (
+                problem.name,
+                f"{budget:,}",
+                f"{np.median(best):.3f}",
+                *(f"{r:.3f}" for r in ratios),
+                *goal.cells(),
+                goal.judge(ratios[0]),
+            )
+        )
+        text = described(problem)
+    columns = ("problem", "queries", "white box, median", "QSJ / white box", "PSJ / white box", *JUDGED)
+    return text + "\n\n" + markdown(columns, rows)
+
+
+def reach(images: int | None, picture: Path | None) -> str:
+    """Mean queries until L2 <= 1.0 on CIFAR-10."""
+    problem, goal = cifar(None, images or 30), Goal(300, 100, most=True)
+    rows = []
+    for attack in ("qsj", "psj", "hsj"):
+        report = psj.evaluate(
+            problem.model, problem.images, problem.labels, attack, starts=problem.starts, budget=20_000,
+            stop_distance=1.0, verdict=0, keep_trace=False, seed=SEED,
+        )  # fmt: skip
+        there = report.distances <= 1.0
+        mean = float(report.queries.mean())
+        judged = (*goal.cells(), goal.judge(mean) if there.all() else "FAIL") if attack == "qsj" else ("", "", "")
+        rows.append(
+            (
+                attack.upper(),
+                f"{mean:,.0f}",
+                f"{np.median(report.queries):,.0f}",
+                f"{there.sum()} of {len(there)}",
+                *judged,
+            )
+        )
+    columns = ("attack", "mean queries", "median", "images reached", *JUDGED)
+    return described(problem) + "\n\n" + markdown(columns, rows)
+
+
+VARIANTS = {
+    "not balanced": QuickSkipJump(direction=ShapedDirections(balance=0.0)),
+    "not shaped": QuickSkipJump(direction=ShapedDirections(shaped=False)),
+    "not tangential": QuickSkipJump(direction=ShapedDirections(tangential=False)),
+    "no patterns": QuickSkipJump(start=None),
+    "straight step instead of the arc": QuickSkipJump(advance=FullStep()),
+    "no prior carried over": QuickSkipJump(search=CarriedSearch(keep=0.0, doubt=1.0)),
+}
+
+
+def ablation(images: int | None, picture: Path | None) -> str:
+    """Each part off, one at a time: log-distances at equal queries, against the default on the same images."""
+    problems = [mnist(None, images or 60), mnist("flip:0.1", images or 60)]
+    try:
+        problems.append(cifar(None, images or 30))
+    except SystemExit as reason:
+        print(reason)
+    rows = []
+    for problem in problems:
+        default = track(problem, QuickSkipJump(), None, 3000)
+        for name, variant in VARIANTS.items():
+            other = track(problem, variant, 1000, 3000)
+            parts = [paired(default, other, queries) for queries in (500, 1000, 3000)]
+            ratio = compare(other, default, Mark(queries=3000), np.median)
+            need = f"{ratio.value:.2f} [{ratio.low:.2f} to {ratio.high:.2f}]"
+            rows.append((problem.name, name, *(f"{mean:+.3f} ± {error:.3f}" for mean, error in parts), need))
+    columns = (
+        "problem",
+        "off",
+        "log-difference at 500",
+        "at 1,000",
+        "at 3,000",
+        "queries, without / with, at equal distance",
+    )
+    return "\n".join(map(described, problems)) + "\n\nPositive: further away without it.\n\n" + markdown(columns, rows)
+
+
+def t(*iterations: int, goal: Goal) -> dict[Mark, Goal]:
+    return {Mark(iteration=i): goal for i in iterations}
+
+
+CIFAR_GOALS = {2_000: Goal(2.5, 4), 5_000: Goal(1.8, 3), 13_000: Goal(1.3, 3)}
+CONTESTS = {
+    "mnist-clean": Contest(partial(mnist, None), 60, t(16, 32, goal=Goal(3.5, 6))),
+    "mnist-flips": Contest(partial(mnist, "flip:0.1"), 60, t(16, 32, goal=Goal(4, 8))),
+    "mnist-smoothing": Contest(partial(mnist, "smoothing:0.2"), 30, t(16, goal=Goal(20, 40))),
+    "mnist-dropout": Contest(partial(mnist, "dropout:0.5"), 60, t(16, goal=Goal(3, 8))),
+    "mnist-cropping": Contest(partial(mnist, "cropping:26"), 60, t(16, goal=Goal(3, 8))),
+    "mnist-flips-25": Contest(partial(mnist, "flip:0.25"), 60, t(16, goal=Goal(3, 8))),
+    "mnist-logit": Contest(partial(mnist, "logit:1"), 20, t(8, goal=Goal(50, 150))),
+    "mnist-logit-03": Contest(partial(mnist, "logit:0.3"), 20, t(8, goal=Goal(5, 20))),
+    "cifar-clean": Contest(partial(cifar, None), 30, {Mark(queries=q): g for q, g in CIFAR_GOALS.items()}, True),
+    "cifar-flips": Contest(partial(cifar, "flip:0.1"), 30, {Mark(queries=8_000): Goal(3, 5)}, True),
+    "linear-100": Contest(partial(linear, 100), 60, t(16, 32, goal=Goal(0.9, 1.5))),
+    "linear-3072": Contest(partial(linear, 3072), 30, t(16, 32, goal=Goal(0.9, 1.5))),
+}
+SECTIONS: dict[str, Callable[[int | None, Path | None], str]] = {
+    **{name: partial(contest, config) for name, config in CONTESTS.items()},
+    "budget": budget_first,
+    "floor": floor,
+    "cifar-reach": reach,
+    "ablation": ablation,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sections", nargs="+", choices=sorted(SECTIONS), default=list(SECTIONS))
+    parser.add_argument("--images", type=int, default=None, help="instead of each section's own number")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=None)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    for section in args.sections:
+        words = f"python benchmarks/queries.py --sections {section}" + (
+            f" --images {args.images}" if args.images else ""
+        )
+        picture = None if args.out is None else args.out / f"queries-{section}.png"
+        try:
+            text = SECTIONS[section](args.images, picture)
+        except SystemExit as reason:
+            print(f"{section}: {reason}", flush=True)
+            continue
+        page = None if args.out is None else args.out / f"queries-{section}.md"
+        save(page, header(f"Queries: {section}", words) + "\n" + text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The problems of `queries.py`, with the images that it may report on, and their white-box distances."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from common import correct_images, embedded_pool
+from torch import Tensor
+
+import popskipjump as psj
+from popskipjump.rng import Key, normal, uniform
+
+DATA = "POPSKIPJUMP_DATA"
+HELD_OUT = (
+    "Constants were tuned on other images: embedded images from number 500 on, CIFAR-10 images from number 400 on."
+)
+_FIRST_TUNED = {"mnist": 500, "cifar": 400}
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Images to attack on a classifier; equal to itself alone."""
+
+    name: str
+    which: str  # images
+    model: Any  # what `evaluate` takes
+    white_box: Any  # noiseless labels, for border distances
+    module: torch.nn.Module | None  # for white-box attacks
+    images: Tensor  # (B, *S)
+    labels: Tensor  # (B,)
+    starts: psj.Pool | None
+    noise: str | None
+
+
+@lru_cache(maxsize=32)
+def mnist(noise: str | None, count: int) -> Problem:
+    """The embedded net and the first images that it takes for what they are."""
+    x, y = correct_images(count)
+    module = psj.zoo.mnist_model()
+    early, truth = (torch.from_numpy(values) for values in psj.zoo.mnist_images(_FIRST_TUNED["mnist"]))
+    with torch.no_grad():
+        if int((module(early).argmax(dim=1) == truth).sum()) < count:
+            raise SystemExit(f"{count} images reach into those used for tuning, from number {_FIRST_TUNED['mnist']} on")
+    model = psj.TorchModel(module, optimize=True)
+    images, labels = torch.from_numpy(x), torch.from_numpy(y)
+    name = f"MNIST CNN, {noise or 'no noise'}"
+    which = f"the first {count} embedded ones that are classified correctly"
+    return Problem(name, which, model, model, module, images, labels, embedded_pool(), noise)
+
+
+@lru_cache(maxsize=8)
+def cifar(noise: str | None, count: int) -> Problem:
+    """ResNet-20 and CIFAR-10 images from a folder that is not part of the repository."""
+    folder = os.environ.get(DATA)
+    if folder is None or not Path(folder).is_dir():
+        raise SystemExit(f"skipped: set {DATA} to a folder with cifar10_resnet20.safetensors and cifar10_test_*.npz")
+    files = sorted(Path(folder).glob("cifar10_test_*.npz"))
+    weights = Path(folder) / "cifar10_resnet20.safetensors"
+    if not files or not weights.is_file():
+        raise SystemExit(f"skipped: no cifar10_test_*.npz or no cifar10_resnet20.safetensors in the folder of {DATA}")
+    x, y = (torch.as_tensor(values) for values in psj.zoo.read_npz(files[0]))
+    module = psj.zoo.load_weights(psj.zoo.ResNet20Cifar(), weights).eval()
+    model = psj.TorchModel(module, optimize=True)
+    with torch.no_grad():
+        right = torch.cat([module(part).argmax(dim=1) for part in x.split(256)]) == y
+    chosen = right.nonzero().flatten()[:count]
+    if int(chosen[-1]) >= _FIRST_TUNED["cifar"]:
+        raise SystemExit(f"{count} images reach into those used for tuning, from number {_FIRST_TUNED['cifar']} on")
+    name = f"CIFAR-10 ResNet-20, {noise or 'no noise'}"
+    which = f"the first {count} test images that are classified correctly"
+    return Problem(name, which, model, model, module, x[chosen], y[chosen], psj.Pool(x, y), noise)
+
+
+@lru_cache(maxsize=8)
+def linear(dimension: int, count: int) -> Problem:
+    """A plane through the middle of the cube with a random normal, and random images: nothing to exploit."""
+    unit = normal(Key(1).root(), dimension)[0]
+    plane = psj.Plane(unit, float(unit.sum() / 2))
+    images = uniform(Key(2).roots(torch.arange(count)), dimension)
+    name = f"linear, d = {dimension:,}, flip:0.1"
+    return Problem(name, "uniform noise", plane, plane, None, images, plane.labels(images), None, "flip:0.1")
+
+
+@lru_cache(maxsize=8)
+def floors(problem: Problem) -> tuple[np.ndarray | None, str]:
+    """The nearer of DDN's and Brendel-Bethge's points for each image, `(B,)`; or None and why there is none."""
+    if problem.module is None:
+        return None, "no net"
+    try:
+        import foolbox as fb
+
+        from popskipjump.integrations.foolbox import l2_brendel_bethge, require
+
+        require()
+    except (ImportError, psj.MissingExtraError) as error:
+        return None, f"the white-box attacks are not installed ({error})"
+    model = fb.PyTorchModel(problem.module.eval(), bounds=(0, 1), device="cpu")
+    _, first, found = fb.attacks.DDNAttack(steps=500)(model, problem.images, problem.labels, epsilons=None)
+    starts = torch.where(found.reshape(-1, 1, 1, 1), first, _other_class(problem))
+    second = l2_brendel_bethge(problem.module, problem.images, problem.labels, starts, 500)
+    distances = []
+    for points in (first, second):
+        with torch.no_grad():
+            fooled = problem.module(points).argmax(dim=1) != problem.labels
+        size = (points - problem.images).flatten(1).norm(dim=1)
+        distances.append(torch.where(fooled, size, torch.inf))
+    return torch.minimum(*distances).double().numpy(), ""
+
+
+def _other_class(problem: Problem) -> Tensor:
+    """For each image one of another class: `(B, *S)`."""
+    pool = problem.starts
+    if pool is None:
+        raise SystemExit("no images to start from")
+    index = [int((pool.labels != label).nonzero()[0]) for label in problem.labels]
+    return pool.images[index]
