@@ -18,7 +18,7 @@ from popskipjump.rng import Key, normal, uniform
 
 DATA = "POPSKIPJUMP_DATA"
 HELD_OUT = (
-    "Constants were tuned on other images: embedded images from number 500 on, CIFAR-10 images from number 400 on."
+    "Reserved for tuning, and not reported: embedded images from number 500 on, CIFAR-10 images from number 400 on."
 )
 _FIRST_TUNED = {"mnist": 500, "cifar": 400}
 
@@ -89,28 +89,38 @@ def linear(dimension: int, count: int) -> Problem:
 
 @lru_cache(maxsize=8)
 def floors(problem: Problem) -> tuple[np.ndarray | None, str]:
-    """The nearer of DDN's and Brendel-Bethge's points for each image, `(B,)`; or None and why there is none."""
+    """The nearest point of the white-box attacks that are installed, for each image `(B,)`; and which these were.
+
+    Without any, None and why.
+    """
     if problem.module is None:
         return None, "no net"
     try:
         import foolbox as fb
-
+    except ImportError as error:
+        return None, f"Foolbox is not installed ({error})"
+    model = fb.PyTorchModel(problem.module.eval(), bounds=(0, 1), device="cpu")
+    _, points, found = fb.attacks.DDNAttack(steps=500)(model, problem.images, problem.labels, epsilons=None)
+    best, which = _fooling_distance(problem, points), "DDN (500 steps)"
+    try:
         from popskipjump.integrations.foolbox import l2_brendel_bethge, require
 
         require()
-    except (ImportError, psj.MissingExtraError) as error:
-        return None, f"the white-box attacks are not installed ({error})"
-    model = fb.PyTorchModel(problem.module.eval(), bounds=(0, 1), device="cpu")
-    _, first, found = fb.attacks.DDNAttack(steps=500)(model, problem.images, problem.labels, epsilons=None)
-    starts = torch.where(found.reshape(-1, 1, 1, 1), first, _other_class(problem))
+    except psj.MissingExtraError as error:
+        return best.numpy(), f"{which} alone: {error}"
+    starts = torch.where(found.reshape(-1, 1, 1, 1), points, _other_class(problem))
     second = l2_brendel_bethge(problem.module, problem.images, problem.labels, starts, 500)
-    distances = []
-    for points in (first, second):
-        with torch.no_grad():
-            fooled = problem.module(points).argmax(dim=1) != problem.labels
-        size = (points - problem.images).flatten(1).norm(dim=1)
-        distances.append(torch.where(fooled, size, torch.inf))
-    return torch.minimum(*distances).double().numpy(), ""
+    return torch.minimum(best, _fooling_distance(problem, second)).numpy(), f"the nearer of {which} and Brendel-Bethge"
+
+
+def _fooling_distance(problem: Problem, points: Tensor) -> Tensor:
+    """L2 distance of points that change the label, `(B, *S)` -> float64 `(B,)`; inf for those that do not."""
+    if problem.module is None:
+        raise SystemExit("no net to fool")
+    with torch.no_grad():
+        fooled = problem.module(points).argmax(dim=1) != problem.labels
+    size = (points - problem.images).flatten(1).norm(dim=1)
+    return torch.where(fooled, size, torch.inf).double()
 
 
 def _other_class(problem: Problem) -> Tensor:
