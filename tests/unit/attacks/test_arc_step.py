@@ -124,6 +124,19 @@ def test_under_linf_an_arc_climbs_along_the_signs():
     torch.testing.assert_close(outer / outer[0], torch.tensor([1.0, step / (1 + step), -step / (1 + step), 0.0]))
 
 
+@pytest.mark.parametrize("angle", [0.02, 0.1, 0.3])
+@pytest.mark.parametrize(
+    "norm",
+    ["l2", pytest.param("linf", marks=pytest.mark.xfail(reason="the window is laid as if a turn did not lengthen"))],
+)
+def test_the_window_holds_distances_on_both_sides_of_the_one_before(norm, angle):
+    problem, border, _ = setting(norm=norm)
+    outer = ArcStep(first=angle)(problem, border, torch.tensor([[1.0, 2.0, -3.0, 0.0]]), 1)
+    span = float(problem.notes.read("span", border.rows, 1.0))
+    furthest = float(problem.norm.size(outer))
+    assert (1 - span) * furthest < float(border.distance) < furthest
+
+
 def test_without_a_direction_an_arc_stays_on_the_ray():
     problem, border, _ = setting()
     outer = ArcStep()(problem, border, torch.zeros(1, 4), 1)

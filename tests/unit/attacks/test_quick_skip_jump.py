@@ -77,6 +77,12 @@ def test_a_linf_attack_goes_on_coming_nearer():
     assert float(np.median(late)) < 0.95 * float(np.median(early))
 
 
+@pytest.mark.xfail(reason="see the test before")
+def test_a_linf_attack_comes_as_near_as_psj():
+    quick, slow = (attacked(100, 1000, attack, "linf", starts=None)[1] for attack in ("qsj", "psj"))
+    assert float(np.median(quick)) < 1.1 * float(np.median(slow))
+
+
 def test_more_queries_come_nearer():
     ratios = [float(np.median(attacked(100, budget)[1])) for budget in (150, 400, 1200)]
     assert ratios == sorted(ratios, reverse=True)
