@@ -90,6 +90,8 @@ def track(problem: Problem, attack: Any, iterations: int | None, budget: int | N
         verdict=0,
     )
     found = report.trace
+    if found.points is None:
+        raise SystemExit("a run without its trace cannot be measured")
     steps = len(found.queries)
     looks = np.unique(np.geomspace(1, steps, min(LOOKS, steps)).round().astype(int)) - 1
     if steps <= LOOKS:
@@ -257,7 +259,9 @@ VARIANTS = {
 }
 
 
-_ABLATION = "Positive differences: further away without it. An interval's end of 0 is a sample in which the goal was not reached."
+_ABLATION = (
+    "Positive differences: further away without it. An interval that begins at 0: the goal was not always reached."
+)
 
 
 def ablation(images: int | None, picture: Path | None) -> str:
