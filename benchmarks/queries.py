@@ -90,6 +90,8 @@ def track(problem: Problem, attack: Any, iterations: int | None, budget: int | N
         verdict=0,
     )
     found = report.trace
+    if found.points is None:
+        raise SystemExit("a run without its trace cannot be measured")
     steps = len(found.queries)
     looks = np.unique(np.geomspace(1, steps, min(LOOKS, steps)).round().astype(int)) - 1
     if steps <= LOOKS:
@@ -257,6 +259,11 @@ VARIANTS = {
 }
 
 
+_ABLATION = (
+    "Positive differences: further away without it. An interval that begins at 0: the goal was not always reached."
+)
+
+
 def ablation(images: int | None, picture: Path | None) -> str:
     """Each part off, one at a time: log-distances at equal queries, against the default on the same images."""
     problems = [mnist(None, images or 60), mnist("flip:0.1", images or 60)]
@@ -271,7 +278,8 @@ def ablation(images: int | None, picture: Path | None) -> str:
             other = track(problem, variant, 1000, 3000)
             parts = [paired(default, other, queries) for queries in (500, 1000, 3000)]
             ratio = compare(other, default, Mark(queries=3000), np.median)
-            need = f"{ratio.value:.2f} [{ratio.low:.2f} to {ratio.high:.2f}]"
+            value = f"{ratio.value:.2f}" if np.isfinite(ratio.value) else "below 1"
+            need = f"{value} [{ratio.low:.2f} to {ratio.high:.2f}]"
             rows.append((problem.name, name, *(f"{mean:+.3f} ± {error:.3f}" for mean, error in parts), need))
     columns = (
         "problem",
@@ -281,7 +289,7 @@ def ablation(images: int | None, picture: Path | None) -> str:
         "at 3,000",
         "queries, without / with, at equal distance",
     )
-    return "\n".join(map(described, problems)) + "\n\nPositive: further away without it.\n\n" + markdown(columns, rows)
+    return "\n".join(map(described, problems)) + "\n\n" + _ABLATION + "\n\n" + markdown(columns, rows)
 
 
 def t(*iterations: int, goal: Goal) -> dict[Mark, Goal]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from dataclasses import dataclass
 from functools import lru_cache
@@ -68,7 +69,7 @@ def cifar(noise: str | None, count: int) -> Problem:
     module = psj.zoo.load_weights(psj.zoo.ResNet20Cifar(), weights).eval()
     model = psj.TorchModel(module, optimize=True)
     with torch.no_grad():
-        right = torch.cat([module(part).argmax(dim=1) for part in x.split(256)]) == y
+        right = torch.cat([module(part).argmax(dim=1) for part in torch.split(x, 256)]) == y
     chosen = right.nonzero().flatten()[:count]
     if int(chosen[-1]) >= _FIRST_TUNED["cifar"]:
         raise SystemExit(f"{count} images reach into those used for tuning, from number {_FIRST_TUNED['cifar']} on")
@@ -96,7 +97,7 @@ def floors(problem: Problem) -> tuple[np.ndarray | None, str]:
     if problem.module is None:
         return None, "no net"
     try:
-        import foolbox as fb
+        fb: Any = importlib.import_module("foolbox")
     except ImportError as error:
         return None, f"Foolbox is not installed ({error})"
     model = fb.PyTorchModel(problem.module.eval(), bounds=(0, 1), device="cpu")

@@ -16,6 +16,7 @@ from popskipjump.rng import Key, normal, uniform
 ATTACKS = {
     "psj": "psj",
     "hsj": "hsj",
+    "qsj": "qsj",
     "boundary": BoundaryAttack(proposals=20),
     "psj-true-gradient": "psj-true-gradient",
     "hsj-psj-radius": HopSkipJump(psj_radius=True),
