@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         HopSkipJump,
         Pool,
         PopSkipJump,
+        QuickSkipJump,
     )
     from popskipjump.errors import (
         BudgetError,
@@ -61,6 +62,7 @@ _HOMES = {
         "HopSkipJump",
         "Pool",
         "PopSkipJump",
+        "QuickSkipJump",
     ),
     "errors": (
         "BudgetError",

@@ -43,6 +43,7 @@ class Norm(Protocol):
     """How distance is measured, and how one moves in that geometry."""
 
     name: str
+    round: bool  # whether a direction that is a little wrong is nearly as good
 
     def size(self, vectors: Tensor) -> Tensor:
         """Norm of each row: `(B, d)` -> `(B,)`."""
@@ -71,6 +72,7 @@ class Norm(Protocol):
 
 class _L2:
     name = "l2"
+    round = True
 
     def size(self, vectors: Tensor) -> Tensor:
         return l2_size(vectors)
@@ -96,6 +98,7 @@ class _L2:
 
 class _Linf:
     name = "linf"
+    round = False
 
     def size(self, vectors: Tensor) -> Tensor:
         return vectors.abs().amax(dim=-1)
@@ -110,8 +113,11 @@ class _Linf:
         return gradient.sign()
 
     def turn(self, change: Tensor, gradient: Tensor, angle: Tensor) -> Tensor:
-        # A cube has no circle: step along the gradient's signs, and let the search cut the largest changes.
-        return change + per_row(self.size(change) * torch.tan(angle)) * self.ascent(gradient)
+        # A cube has no circle: step along the gradient's signs, and cut the largest changes by as much as on a circle.
+        size = per_row(self.size(change))
+        ahead = change + size * per_row(torch.tan(angle)) * self.ascent(gradient)
+        reach = size * per_row(torch.cos(angle))
+        return torch.minimum(torch.maximum(ahead, -reach), reach)
 
     def tangent(self, vectors: Tensor, change: Tensor) -> Tensor:
         return vectors

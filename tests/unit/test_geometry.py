@@ -140,12 +140,16 @@ def test_a_gradient_along_the_ray_turns_nothing_aside():
     torch.testing.assert_close(turned, torch.cos(torch.tensor(0.3)) ** 2 * change)
 
 
-def test_a_linf_turn_climbs_as_far_as_any_step_of_its_size(rows):
+def test_a_linf_turn_steps_along_the_signs_and_cuts_the_largest_changes(rows):
     change, gradient = rows[:3], rows[3:]
-    step = LINF.turn(change, gradient, torch.full((3,), 0.3)) - change
-    reach = LINF.size(change) * torch.tan(torch.tensor(0.3))
-    torch.testing.assert_close(LINF.size(step), reach)
-    torch.testing.assert_close((step * gradient).sum(dim=1), reach * gradient.abs().sum(dim=1))
+    angle = torch.tensor(0.3)
+    turned = LINF.turn(change, gradient, angle.expand(3))
+    size = LINF.size(change).unsqueeze(1)
+    stepped = change + size * torch.tan(angle) * gradient.sign()
+    within = stepped.abs() <= size * torch.cos(angle)
+    assert within.any()
+    torch.testing.assert_close(turned[within], stepped[within])
+    torch.testing.assert_close(LINF.size(turned), (size * torch.cos(angle)).squeeze(1))
 
 
 def test_an_l2_tangent_is_across_the_change_and_keeps_the_rest(rows):

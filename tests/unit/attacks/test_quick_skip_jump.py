@@ -12,7 +12,6 @@ from popskipjump.attacks.quick_skip_jump import QuickSkipJump
 from popskipjump.rng import Key, normal, uniform
 
 COUNT = 3
-ALONE = "the cosines of a vector are one matrix product, whose last digits depend on how many rows share it"
 ZEROS = torch.zeros(COUNT, dtype=torch.int64)
 
 
@@ -71,13 +70,11 @@ def test_a_linf_attack_comes_nearer_than_its_start(dimension):
     assert float(ratio.min()) > 0.98
 
 
-@pytest.mark.xfail(reason="under linf the window begins beyond the distance before: no step can be an improvement")
 def test_a_linf_attack_goes_on_coming_nearer():
     early, late = (attacked(100, budget, norm="linf")[1] for budget in (300, 1500))
     assert float(np.median(late)) < 0.95 * float(np.median(early))
 
 
-@pytest.mark.xfail(reason="see the test before")
 def test_a_linf_attack_comes_as_near_as_psj():
     quick, slow = (attacked(100, 1000, attack, "linf", starts=None)[1] for attack in ("qsj", "psj"))
     assert float(np.median(quick)) < 1.1 * float(np.median(slow))
@@ -130,7 +127,7 @@ def test_the_same_seed_gives_the_same_trace_and_another_seed_another():
 
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 @pytest.mark.parametrize("noise", [None, "flip:0.1"], ids=["clean", "flips"])
-@pytest.mark.parametrize("shape", [pytest.param((20,), marks=pytest.mark.xfail(reason=ALONE)), (3, 6, 6)], ids=str)
+@pytest.mark.parametrize("shape", [(20,), (3, 6, 6)], ids=str)
 def test_a_batch_of_three_equals_three_runs_of_one(norm, noise, shape):
     dimension = int(np.prod(shape))
     plane = plane_of(dimension)

@@ -26,7 +26,8 @@ class Nearer:
         notes, rows = problem.notes, found.rows
         notes.write("reached", rows, found.distance)
         again = notes.read("turned", rows, 1.0) == 0
-        take = again | ((found.distance <= before.distance) & (notes.read("missing", rows, 0.0) == 0))
+        nearer = (found.distance <= before.distance) if problem.norm.round else torch.ones_like(again)
+        take = again | (nearer & (notes.read("missing", rows, 0.0) == 0))
         refused = torch.where(take, 0.0, notes.read("refused", rows, 0.0) + 1)
         notes.write("refused", rows, refused)
         notes.write("again", rows, (refused >= self.patience).to(torch.float64))

@@ -89,7 +89,7 @@ class ArcStep:
     def __call__(self, problem: Problem, border: Border, gradient: Tensor, iteration: int) -> Tensor:
         """See `Advance`."""
         rows, notes = border.rows, problem.notes
-        angle = self._angle(problem, rows)
+        angle = self._angle(problem, rows) if problem.norm.round else self._scheduled(border, iteration)
         again = notes.read("again", rows, 0.0) > 0
         notes.write("again", rows, torch.zeros_like(angle))
         notes.write("angle", rows, angle)
@@ -101,6 +101,11 @@ class ArcStep:
         change = problem.norm.turn(border.point - original, gradient, problem.on_device(turned))
         ahead = clip(original + change, problem.bounds)
         return clip(original + per_row(problem.on_device(enlarge)) * (ahead - original), problem.bounds)
+
+    @staticmethod
+    def _scheduled(border: Border, iteration: int) -> Tensor:
+        """PSJ's step, for norms in which many wrong signs must average out and no single step can be judged: `(A,)`."""
+        return torch.atan(step_size(border, iteration) / border.distance.clamp(min=1e-12))
 
     def _angle(self, problem: Problem, rows: Tensor) -> Tensor:
         """How far to turn, from how far it paid to turn before: `(A,)`."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 _SMALLEST = 16  # values of an input below which there is no spectrum to speak of
+_LONGEST = 2048  # values of one axis above which its cosines would take too long and too much memory
+_ROWS = {64: 512, _LONGEST: 32}  # rows of one matrix product, by the longest axis it is for
 _EDGES = (0.0, 1.9, 3.1, 4.5, 6.1)  # of the lowest bands, in half-waves over the input; from there on by a factor
 _FACTOR = 1.28
 _LOW = (0.1, 0.16, 0.25, 0.35, 0.5, 0.7)  # cut-offs of the candidate spectra, in units of the highest frequency
@@ -33,45 +37,40 @@ class Basis:
         """D."""
         return math.prod(self.shape)
 
+    @property
+    def has_spectrum(self) -> bool:
+        """Whether there are frequencies to tell apart; otherwise the basis is the identity, with one band."""
+        return self.dimension >= _SMALLEST and max(self.axes) <= _LONGEST
+
     @cached_property
     def axes(self) -> tuple[int, int, int]:
         """Channels, height, width."""
-        if self.dimension < _SMALLEST:
-            return 1, 1, self.dimension
         space = 2 if len(self.shape) >= 2 and min(self.shape[-2:]) >= 4 else 1
         height = self.shape[-2] if space == 2 else 1
         return self.dimension // (height * self.shape[-1]), height, self.shape[-1]
 
     @cached_property
-    def _matrices(self) -> tuple[Tensor, Tensor, Tensor]:
-        sizes = self.axes if self.dimension >= _SMALLEST else (1, 1, 1)
-        channels, height, width = (cosines(n) for n in sizes)
-        return channels, height, width
+    def _matrices(self) -> list[Tensor]:
+        """Of each axis, a row for each frequency."""
+        return [cosines(n) for n in self.axes]
 
     def to_coefficients(self, points: Tensor) -> Tensor:
         """`(M, d)` -> `(M, d)`."""
-        if self.dimension < _SMALLEST:
-            return points
-        channels, height, width = (m.to(points.device) for m in self._matrices)
-        cube = points.reshape(len(points), *self.axes)
-        cube = cube @ width.T
-        if len(height) > 1:
-            cube = height @ cube
-        if len(channels) > 1:
-            cube = (channels @ cube.flatten(2)).reshape(cube.shape)
-        return cube.reshape(points.shape)
+        return self._transformed(points, [matrix.T for matrix in self._matrices])
 
     def to_points(self, coefficients: Tensor) -> Tensor:
         """`(M, d)` -> `(M, d)`, the inverse."""
-        if self.dimension < _SMALLEST:
-            return coefficients
-        channels, height, width = (m.to(coefficients.device) for m in self._matrices)
-        cube = coefficients.reshape(len(coefficients), *self.axes)
-        if len(channels) > 1:
-            cube = (channels.T @ cube.flatten(2)).reshape(cube.shape)
-        if len(height) > 1:
-            cube = height.T @ cube
-        return (cube @ width).reshape(coefficients.shape)
+        return self._transformed(coefficients, self._matrices)
+
+    def _transformed(self, rows: Tensor, matrices: Sequence[Tensor]) -> Tensor:
+        """Multiply each axis by its matrix: `(M, d)` -> `(M, d)`."""
+        if not self.has_spectrum:
+            return rows
+        cube = rows.reshape(len(rows), *self.axes)
+        for axis, matrix in enumerate(matrices, start=1):
+            if len(matrix) > 1:
+                cube = _times(cube.transpose(axis, -1), matrix.to(rows.device)).transpose(axis, -1)
+        return cube.reshape(rows.shape)
 
     @cached_property
     def _frequency(self) -> Tensor:
@@ -89,7 +88,7 @@ class Basis:
     @cached_property
     def band(self) -> Tensor:
         """`(d,)` int64: the band of each coefficient."""
-        if self.dimension < _SMALLEST:
+        if not self.has_spectrum:
             return torch.zeros(self.dimension, dtype=torch.int64)
         edges = list(_EDGES)
         while edges[-1] <= float(self._frequency.max()):
@@ -118,13 +117,13 @@ class Basis:
         of_band = self.by_band(torch.stack((self._frequency, self._coloured.to(torch.float32)))) / self.size
         frequency, coloured = of_band[0] / max(self.axes[1:]), of_band[1]
         profiles = [torch.ones_like(frequency)]
-        if self.dimension >= _SMALLEST:
+        if self.has_spectrum:
             above = frequency.clamp(min=1e-2)
             profiles += [1 / (1 + (frequency / cut) ** 6) for cut in _LOW]
             profiles += [1 / (1 + (cut / above) ** 6) for cut in _HIGH]
             profiles += [torch.exp(-0.5 * ((above / peak).log2() / 0.35) ** 2) for peak in _PEAK]
         kinds = [torch.ones_like(coloured)]
-        if self.axes[0] > 1:
+        if self.has_spectrum and self.axes[0] > 1:
             kinds += [1 - coloured, coloured]
         shapes = torch.stack([profile * kind + _LEAST * profile.max() for profile in profiles for kind in kinds])
         return shapes / (shapes * self.size).sum(dim=1, keepdim=True)
@@ -133,7 +132,7 @@ class Basis:
     def corners(self) -> Tensor:
         """`(k, d)` the regular patterns of the highest frequencies, with both signs: checkers, rows, columns."""
         channels, height, width = self.axes
-        if self.dimension < _SMALLEST:
+        if not self.has_spectrum:
             return torch.zeros(0, self.dimension)
         row, column = (1 - 2 * (torch.arange(n) % 2) for n in (height, width))
         planes = [row.unsqueeze(1) * column, torch.ones(height, 1) * column]
@@ -141,6 +140,18 @@ class Basis:
             planes.append(row.unsqueeze(1) * torch.ones(1, width))
         flat = torch.stack([plane.flatten().repeat(channels).to(torch.float32) for plane in planes])
         return torch.cat((flat, -flat))
+
+
+def _times(cube: Tensor, matrix: Tensor) -> Tensor:
+    """A product over the last axis: `(..., n)`, `(n, n)` -> `(..., n)`.
+
+    The last digits of a matrix product depend on its number of rows, and an image's directions must not depend on its
+    company: every product here has the same number, filled up with zeros.
+    """
+    rows = cube.reshape(-1, cube.shape[-1])
+    at_once = next(count for longest, count in _ROWS.items() if len(matrix) <= longest)
+    filled = functional.pad(rows, (0, 0, 0, -len(rows) % at_once))
+    return torch.cat([part @ matrix for part in torch.split(filled, at_once)])[: len(rows)].reshape(cube.shape)
 
 
 @lru_cache(maxsize=16)

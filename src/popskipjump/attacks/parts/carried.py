@@ -12,7 +12,8 @@ from popskipjump.attacks.parts.locate import border_at
 from popskipjump.attacks.problem import Problem
 from popskipjump.sigmoid import Estimate, Grid, SigmoidPosterior, mutual_information, shared_grid
 
-_EDGE = 0.015  # of the part that is searched: a border there is not a border seen
+_EDGE = 0.015  # of the part that is searched
+_UNSURE = 2.0  # standard deviations
 TWO_SIDED = ((0.0, 0.0), (0.01, 0.05), (0.01, 0.1), (0.03, 0.25), (0.1, 0.1), (0.25, 0.25))
 
 
@@ -48,7 +49,8 @@ class CarriedSearch:
         """See `Locate`."""
         span = problem.notes.read("span", rows, 1.0)
         border = self._search(problem, rows, outer, span, problem.notes.read("expected", rows, 0.5))
-        beyond = (border.position > (1 - _EDGE) * span) & (span < 1)  # adversarial all along: there is more to gain
+        # Adversarial all along: there is more to gain.
+        beyond = (problem.notes.read("room", rows, 1.0) < 0) & (span < 1)
         further = (beyond & (problem.affordable(rows) > self.fewest)).nonzero().flatten()
         if len(further):
             there = problem.there(further)
@@ -116,7 +118,7 @@ class _Carried:
         position = self.span[self.going] * self.grid.askable[torch.tensor(best)]
         chosen = self.problem.there(self.going)
         points = self.problem.norm.blend(self.outer[chosen], self.original[chosen], self.problem.on_device(position))
-        answers = self.problem.decide(points, self.rows[self.going], "search").tolist()
+        answers = self.problem.decide(points, self.rows[self.going], "search").cpu().tolist()
         self.posterior.update(best, answers)
         self.asked += 1
         if self.asked >= self.config.fewest:
@@ -172,6 +174,9 @@ class _Carried:
             self.settled,
             estimate,
         )
-        self.problem.notes.write("missing", self.rows, (self.position < _EDGE * self.span).to(torch.float64))
+        # A border that may as well lie at an end of the part that was searched, or beyond it, is not a border seen.
+        edge = torch.maximum(_EDGE * self.span, _UNSURE * self.doubt)
+        self.problem.notes.write("missing", self.rows, (self.position < edge).to(torch.float64))
+        self.problem.notes.write("room", self.rows, self.span - edge - self.position)
         self.problem.notes.write("doubt", self.rows, self.doubt * border.distance / (1 - self.position).clamp(min=0.01))
         return border

@@ -15,7 +15,7 @@ from popskipjump.attacks.parts.direction import CHUNK, Piece, chunks_of
 from popskipjump.attacks.parts.pool import DirectionPool, block_rows
 from popskipjump.attacks.parts.spectrum import Belief, Evidence, amplitudes, even, filtered, infer
 from popskipjump.attacks.problem import Problem
-from popskipjump.geometry import per_row
+from popskipjump.geometry import l2_size, per_row
 from popskipjump.sigmoid import answer_correlation
 
 _FURTHEST = (-6.0, 30.0)  # shift of the sampling centre, in standard deviations of the directions along the normal
@@ -67,7 +67,8 @@ class ShapedDirections:
         unit = self._radius(problem, border, dimensions) / dimensions.sqrt()
         counts = self._counts(problem, border, _participating(basis, belief.variance), unit, iteration)
         scaled = amplitude * per_row(problem.on_device(dimensions.sqrt()))  # in units of `unit`
-        evidence = self._ask(problem, border, basis, scaled, unit * border.distance, counts, iteration)
+        length = problem.on_cpu(l2_size(border.point - problem.originals(border.rows)))
+        evidence = self._ask(problem, border, basis, scaled, unit * length, counts, iteration)
         if self.shaped:
             belief = self._learn(problem, border.rows, basis, evidence)
         return basis.to_points(filtered(basis, belief, evidence))
@@ -121,8 +122,8 @@ class ShapedDirections:
             iteration: t, part of the address of the directions.
         """
         rows, device_unit = border.rows, per_row(problem.on_device(unit))
-        change = border.point - problem.original[rows.to(problem.device)]
-        outward = change / per_row(problem.norm.size(change)).clamp(min=1e-12)
+        change = border.point - problem.originals(rows)
+        outward = change / per_row(l2_size(change)).clamp(min=1e-12)
         shift = problem.notes.read("shift", rows, 0.0)
         signal = torch.zeros_like(change)
         informative = torch.zeros_like(unit)
@@ -223,7 +224,7 @@ def _drawn(problem: Problem, where: Sampling, counts: Tensor, basis: Basis) -> I
         images = torch.tensor([piece.image for piece in chunk])
         numbers = torch.tensor([_PARTS_APART * where.part + piece.number for piece in chunk])
         blocks, scales = pool.draw(where.rows[images], where.iteration, numbers)
-        scales.mul_(deviation[images.to(problem.device)])
+        scales.mul_(deviation[problem.there(images)])
         coefficients = [rows[: piece.size] * scale for piece, rows, scale in zip(chunk, blocks, scales, strict=True)]
         points = basis.to_points(torch.cat(coefficients))
         for piece, part in zip(chunk, torch.split(points, [piece.size for piece in chunk]), strict=True):
