@@ -98,7 +98,7 @@ every_window = pytest.mark.parametrize(
 @pytest.mark.parametrize("noise", [None, Flip(0.1)], ids=["clean", "flips"])
 def test_a_border_beyond_the_line_is_reported_missing(noise, low, high):
     problem, _, _ = carried(noise, 0.6, low, high)  # nothing on the line is adversarial
-    assert float(missing(problem).mean()) > 0.9
+    assert float(missing(problem).mean()) > (0.9 if noise is None else 0.8)
 
 
 @every_window
