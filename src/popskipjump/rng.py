@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
@@ -53,7 +54,7 @@ class Key:
         """The stream for a purpose within this one."""
         return Key(self.seed, (*self.path, *steps))
 
-    @property
+    @cached_property
     def value(self) -> int:
         """A signed 64-bit digest of the address."""
         text = "\x1f".join((str(self.seed), *(f"{type(p).__name__}:{p}" for p in self.path)))
