@@ -123,6 +123,7 @@ __all__ = [
     "Pool",
     "PopSkipJump",
     "PopSkipJumpError",
+    "QuickSkipJump",
     "Recorded",
     "Replay",
     "Report",
