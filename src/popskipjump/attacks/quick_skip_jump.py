@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from popskipjump.attacks.border import Accept, Advance, Direction, Locate, NearerStart
 from popskipjump.attacks.parts.accept import Nearer
 from popskipjump.attacks.parts.advance import ArcStep
 from popskipjump.attacks.parts.carried import CarriedSearch
@@ -31,11 +30,11 @@ class QuickSkipJump:
     """
 
     iterations: int = 64
-    search: Locate = field(default_factory=CarriedSearch)
-    direction: Direction = field(default_factory=ShapedDirections)
-    advance: Advance = field(default_factory=ArcStep)
-    start: NearerStart | None = field(default_factory=PatternStart)
-    accept: Accept | None = field(default_factory=Nearer)
+    search: CarriedSearch = field(default_factory=CarriedSearch)
+    direction: ShapedDirections = field(default_factory=ShapedDirections)
+    advance: ArcStep = field(default_factory=ArcStep)
+    start: PatternStart | None = field(default_factory=PatternStart)
+    accept: Nearer | None = field(default_factory=Nearer)
 
     def build(self, dimension: int) -> BoundaryWalk:
         """The attack for inputs of d values."""
@@ -43,4 +42,4 @@ class QuickSkipJump:
 
     def iterations_within(self, budget: int) -> int:
         """How many iterations to allow when a budget is given instead."""
-        return min(_MOST_ITERATIONS, max(budget // getattr(self.direction, "fewest", 20), 1))
+        return min(_MOST_ITERATIONS, max(budget // self.direction.fewest, 1))

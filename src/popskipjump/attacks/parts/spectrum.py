@@ -50,7 +50,7 @@ def infer(basis: Basis, evidence: Evidence) -> Belief:
     """
     device = evidence.signal.device
     candidates, size = basis.candidates.to(device), basis.size.to(device)
-    strengths = torch.tensor(_STRENGTHS, device=device)
+    strengths = torch.tensor(_STRENGTHS).to(device)
     energy = basis.by_band(evidence.signal**2)
     prior = strengths.reshape(-1, 1, 1) * candidates  # (s, J, N)
     fits = []
