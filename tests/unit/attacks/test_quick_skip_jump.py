@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from popskipjump import Plane, Sphere, evaluate
-from popskipjump.attacks.parts.advance import FullStep
+from popskipjump import InputError, Plane, Sphere, evaluate
+from popskipjump.attacks.parts.advance import ArcStep, FullStep
 from popskipjump.attacks.parts.carried import CarriedSearch
 from popskipjump.attacks.parts.shaped import ShapedDirections
 from popskipjump.attacks.quick_skip_jump import QuickSkipJump
@@ -193,3 +193,21 @@ def test_a_straight_step_can_take_the_place_of_the_arc():
 def test_it_needs_fewer_queries_than_psj_on_a_plane():
     quick, slow = (attacked(100, 700, attack)[1] for attack in ("qsj", "psj"))
     assert float(np.median(quick)) - 1 < 0.5 * (float(np.median(slow)) - 1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ShapedDirections(radius=0),
+        lambda: ShapedDirections(fewest=10, most=5),
+        lambda: ShapedDirections(parts=0),
+        lambda: ShapedDirections(decay=2),
+        lambda: CarriedSearch(keep=-0.1),
+        lambda: CarriedSearch(fewest=400),
+        lambda: ArcStep(first=2.0),
+        lambda: ArcStep(margin=1.0),
+    ],
+)
+def test_a_part_that_cannot_work_is_refused(make):
+    with pytest.raises(InputError):
+        make()

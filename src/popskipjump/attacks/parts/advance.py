@@ -10,6 +10,7 @@ from torch import Tensor
 
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.problem import Problem
+from popskipjump.errors import InputError
 from popskipjump.geometry import clip, per_row
 
 
@@ -85,6 +86,12 @@ class ArcStep:
     largest: float = 1.0
     learn: float = 0.3
     margin: float = 1.03
+
+    def __post_init__(self) -> None:
+        if not (0 < self.smallest <= self.first <= self.largest < math.pi / 2 and 0 <= self.learn <= 1):
+            raise InputError(f"angles must lie between 0 and a right angle, in order, and learn is a share: {self}.")
+        if self.margin <= 1:
+            raise InputError(f"margin must be above 1, not {self.margin!r}.")
 
     def __call__(self, problem: Problem, border: Border, gradient: Tensor, iteration: int) -> Tensor:
         """See `Advance`."""

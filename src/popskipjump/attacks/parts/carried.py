@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks.border import Border, replace_rows
-from popskipjump.attacks.parts.locate import border_at
+from popskipjump.attacks.parts.locate import border_at, cannot_ask
 from popskipjump.attacks.problem import Problem
+from popskipjump.errors import InputError
 from popskipjump.sigmoid import Estimate, Grid, SigmoidPosterior, mutual_information, shared_grid
 
 _EDGE = 0.015  # of the part that is searched
@@ -41,7 +42,12 @@ class CarriedSearch:
     limit: int = 300
     gradual: float = 0.4
     confidence: float = 0.95
-    per_step: int = 1
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.keep <= 1 and 0 < self.doubt <= 1 and 0 < self.confidence < 1 and self.gradual >= 0):
+            raise InputError(f"keep, doubt and confidence are shares, and gradual is at least 0: {self}.")
+        if not 1 <= self.fewest <= self.limit:
+            raise InputError(f"a search asks at least 1 and at least `fewest`, at most `limit` queries: {self}.")
 
     def __call__(
         self, problem: Problem, rows: Tensor, outer: Tensor, iteration: int, previous: Border | None
@@ -105,11 +111,7 @@ class _Carried:
 
     def ask(self) -> None:
         """One query for each image that is still searching."""
-        rows = self.rows[self.going]
-        broke = self.problem.affordable(rows) < 1
-        for row in self.problem.failed:
-            broke |= rows == row
-        self._leave(broke)
+        self._leave(cannot_ask(self.problem, self.rows[self.going], 1))
         if not len(self.going):
             return
         value, total = mutual_information(self.posterior)
@@ -178,5 +180,4 @@ class _Carried:
         edge = torch.maximum(_EDGE * self.span, _UNSURE * self.doubt)
         self.problem.notes.write("missing", self.rows, (self.position < edge).to(torch.float64))
         self.problem.notes.write("room", self.rows, self.span - edge - self.position)
-        self.problem.notes.write("doubt", self.rows, self.doubt * border.distance / (1 - self.position).clamp(min=0.01))
         return border

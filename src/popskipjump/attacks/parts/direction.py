@@ -105,12 +105,15 @@ class MonteCarlo:
     def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
         """See `Direction`."""
         counts = self.count(border.effort, iteration)
-        # Keep what the next search cost last time; a direction that cannot be used is a waste.
-        spare = (problem.affordable(border.rows) - border.searched).clamp(min=0)
-        counts = torch.minimum(counts, spare)
+        counts = torch.minimum(counts, spare(problem, border))
         spread = problem.on_device(self.spread(problem, border, iteration))
         sums, answers = accumulate(problem, border, spread, counts, iteration, self.sphere)
         return combine(sums, answers, problem.on_device(counts), border.point, self.baseline)
+
+
+def spare(problem: Problem, border: Border) -> Tensor:
+    """How many directions each budget allows beside the next search, int64 `(A,)`: without it they are a waste."""
+    return (problem.affordable(border.rows) - border.searched).clamp(min=0)
 
 
 def accumulate(

@@ -63,6 +63,14 @@ class BinarySearch:
         return border_at(problem, rows, outer, low, low, torch.ones_like(low), searched, high - low <= theta, None)
 
 
+def cannot_ask(problem: Problem, rows: Tensor, decisions: int) -> Tensor:
+    """Which images cannot pay so many decisions, or have failed: rows `(A,)` -> bool `(A,)`."""
+    stop = problem.affordable(rows) < decisions
+    for row in problem.failed:
+        stop |= rows == row
+    return stop
+
+
 def border_at(
     problem: Problem,
     rows: Tensor,
@@ -214,7 +222,7 @@ class _Search:
     def ask(self) -> None:
         """One step: choose positions, ask, learn; look at the stopping rule when it is time."""
         if self.problem.ledger.limited or self.problem.failed:
-            self._leave(self._unaffordable())
+            self._leave(cannot_ask(self.problem, self.lines.rows, self.config.per_step))
         if not len(self.going):
             return
         steps = self._positions()[: self.config.limit - self.asked]  # (m, A)
@@ -254,14 +262,6 @@ class _Search:
         rank = (draws * near.sum(dim=1, keepdim=True)).to(torch.int64) + 1
         order = near.cumsum(dim=1)
         return np.asarray((order.unsqueeze(0) >= rank.T.unsqueeze(2)).numpy().argmax(axis=2))
-
-    def _unaffordable(self) -> Tensor:
-        """Which images cannot pay the next step: bool over `going`."""
-        rows = self.lines.rows
-        stop = self.problem.affordable(rows) < self.config.per_step
-        for row in self.problem.failed:
-            stop |= rows == row
-        return stop
 
     def _check(self) -> None:
         """The stopping rule: stop when k queries change the directions' number by no more than k."""

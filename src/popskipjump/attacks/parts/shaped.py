@@ -11,10 +11,11 @@ from torch import Tensor
 
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.parts.basis import Basis, basis_of
-from popskipjump.attacks.parts.direction import CHUNK, Piece, chunks_of
+from popskipjump.attacks.parts.direction import CHUNK, Piece, chunks_of, spare
 from popskipjump.attacks.parts.pool import DirectionPool, block_rows
 from popskipjump.attacks.parts.spectrum import Belief, Evidence, amplitudes, even, filtered, infer
 from popskipjump.attacks.problem import Problem
+from popskipjump.errors import InputError
 from popskipjump.geometry import l2_size, per_row
 from popskipjump.sigmoid import answer_correlation
 
@@ -58,6 +59,14 @@ class ShapedDirections:
     decay: float = 0.9
     least: float = 0.1
 
+    def __post_init__(self) -> None:
+        if min(self.radius, self.reach, self.factor) <= 0 or self.balance < 0:
+            raise InputError(f"radius, reach and factor must be positive, and balance at least 0: {self}.")
+        if not (1 <= self.fewest <= self.most and self.parts >= 1):
+            raise InputError(f"an iteration asks at least 1 direction and has at least 1 part: {self}.")
+        if not (0 <= self.decay <= 1 and 0 < self.least <= 1):
+            raise InputError(f"decay and least are shares: {self}.")
+
     def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
         """See `Direction`."""
         basis = basis_of(problem.shape)
@@ -97,8 +106,7 @@ class ShapedDirections:
         # The first search covered the whole line; those to come will not.
         search = border.searched.to(torch.float64).clamp(8, 200 if iteration > 1 else 12)
         wanted = self.factor * (dimensions * search / strength).sqrt()
-        spare = (problem.affordable(border.rows) - border.searched).clamp(min=0)
-        return torch.minimum(wanted.clamp(self.fewest, self.most).to(torch.int64), spare)
+        return torch.minimum(wanted.clamp(self.fewest, self.most).to(torch.int64), spare(problem, border))
 
     def _ask(
         self,
