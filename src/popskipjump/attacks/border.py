@@ -82,8 +82,8 @@ class Locate(Protocol):
 class NearerStart(Protocol):
     """Looks for a nearer border to begin at."""
 
-    def __call__(self, problem: Problem, border: Border, locate: Locate) -> Border:
-        """The nearest border found for each image; `locate` finds it on a new line."""
+    def __call__(self, problem: Problem, rows: Tensor, start: Tensor, locate: Locate) -> Border:
+        """A near border for each image, from adversarial points `(A, d)`; `locate` finds it on a line."""
 
 
 class Direction(Protocol):

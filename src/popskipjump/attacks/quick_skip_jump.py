@@ -27,6 +27,7 @@ class QuickSkipJump:
         advance: steps along it.
         start: looks for a nearer place to begin at; None begins where it is told.
         accept: chooses between a new border and the one before.
+        nearest_start: of a pool of starting points, take the nearest.
     """
 
     iterations: int = 64
@@ -35,6 +36,7 @@ class QuickSkipJump:
     advance: ArcStep = field(default_factory=ArcStep)
     start: PatternStart | None = field(default_factory=PatternStart)
     accept: Nearer | None = field(default_factory=Nearer)
+    nearest_start: bool = True
 
     def build(self, dimension: int) -> BoundaryWalk:
         """The attack for inputs of d values."""

@@ -39,9 +39,10 @@ class BoundaryWalk:
 
     def init(self, problem: Problem, rows: Tensor, start: Tensor) -> Step:
         """See `Attack`."""
-        border = self.locate(problem, rows, start, 0, None)
-        if self.start is not None:
-            border = self.start(problem, border, self.locate)
+        if self.start is None:
+            border = self.locate(problem, rows, start, 0, None)
+        else:
+            border = self.start(problem, rows, start, self.locate)
         return Step(border, dict.fromkeys(rows[_faint(border)].tolist(), Status.NO_SIGNAL))
 
     def step(self, problem: Problem, before: Step, iteration: int) -> Step:

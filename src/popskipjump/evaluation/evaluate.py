@@ -129,7 +129,8 @@ def evaluate(
     verdict = int(verdict) if budget is None else min(int(verdict), int(budget) // 10)
     ledger.reserved = verdict
     status = [Status.RUNNING] * len(batch)
-    rows, start = prepare(problem, status, truth, goal, begin, getattr(oracle, "model", None))
+    nearest = getattr(config, "nearest_start", False)
+    rows, start = prepare(problem, status, truth, goal, begin, getattr(oracle, "model", None), nearest)
     result = run(
         walk,
         problem,

@@ -24,6 +24,7 @@ def prepare(
     goal: Tensor | None,
     begin: Tensor | Pool | None,
     model: object,
+    nearest: bool,
 ) -> tuple[Tensor, Tensor]:
     """Look at the images themselves and find starting points; the images to attack `(A,)` and their starts `(A, d)`."""
     rows = torch.arange(len(status))
@@ -47,7 +48,7 @@ def prepare(
         found = majority_adversarial(problem, start, rows, CHECK_VOTES, "start")
         why = Status.BAD_START
     else:
-        propose = from_noise(problem) if begin is None else from_pool(problem, begin, truth, goal)
+        propose = from_noise(problem) if begin is None else from_pool(problem, begin, truth, goal, nearest)
         start, found = find_starts(problem, rows, propose, START_TRIES, CHECK_VOTES)
         why = Status.NO_START
     stays = leave(rows, ~found, why)

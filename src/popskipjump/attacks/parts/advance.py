@@ -13,6 +13,8 @@ from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
 from popskipjump.geometry import clip, per_row
 
+_MEASURED = (-0.5, 1.2)  # one measurement of an angle; below 0 under noise, which must average out
+
 
 def step_size(border: Border, iteration: int) -> Tensor:
     """xi_t = ||x_t - x_*|| / sqrt(t): `(A,)`."""
@@ -79,6 +81,7 @@ class ArcStep:
         largest: limit of the angle.
         learn: weight of the newest measurement.
         margin: how far beyond the distance before the next search begins.
+        roughest: limit of the precision that the next search is asked for, in units of the distance.
     """
 
     first: float = 0.5
@@ -86,6 +89,7 @@ class ArcStep:
     largest: float = 1.0
     learn: float = 0.3
     margin: float = 1.03
+    roughest: float = 0.02
 
     def __post_init__(self) -> None:
         if not (0 < self.smallest <= self.first <= self.largest < math.pi / 2 and 0 <= self.learn <= 1):
@@ -122,7 +126,7 @@ class ArcStep:
             return angle
         turned = notes.read("turned", rows, 0.0)
         gain = notes.read("before", rows, 0.0) / notes.read("reached", rows, 0.0).clamp(min=1e-12)
-        best = torch.atan((gain - torch.cos(turned)) / torch.sin(turned.clamp(min=1e-3))).clamp(0, 1.2)
+        best = torch.atan((gain - torch.cos(turned)) / torch.sin(turned.clamp(min=1e-3))).clamp(*_MEASURED)
         best = torch.where(notes.read("missing", rows, 0.0) > 0, 0.0, best)
         best = torch.where(turned > 0, best, angle)  # a ray that was measured again says nothing of the angle
         return ((1 - self.learn) * angle + self.learn * best).clamp(self.smallest, self.largest)
@@ -137,5 +141,5 @@ class ArcStep:
         span = 1 - (1 - window) / enlarge
         notes.write("span", rows, span)
         notes.write("expected", rows, (1 - 1 / enlarge) / span)
-        notes.write("tolerance", rows, (0.3 * turned**2).clamp(0.002, 0.01))
+        notes.write("tolerance", rows, (0.3 * turned**2).clamp(0.002, self.roughest))
         return enlarge

@@ -19,6 +19,7 @@ _FACTOR = 1.28
 _LOW = (0.1, 0.16, 0.25, 0.35, 0.5, 0.7)  # cut-offs of the candidate spectra, in units of the highest frequency
 _HIGH = (0.35, 0.5, 0.7, 0.9)
 _PEAK = (0.2, 0.35, 0.5, 0.7, 1.0)
+_BLUR = 0.07  # over which part of the longer axis a local size is a mean
 _LEAST = 1e-3  # what every candidate leaves to the bands it does not favour
 
 
@@ -71,6 +72,16 @@ class Basis:
             if len(matrix) > 1:
                 cube = _times(cube.transpose(axis, -1), matrix.to(rows.device)).transpose(axis, -1)
         return cube.reshape(rows.shape)
+
+    def blurred(self, values: Tensor) -> Tensor:
+        """The mean over the channels, smoothed over space: `(M, d)` -> `(M, d)`."""
+        channels, height, width = self.axes
+        cube = values.reshape(len(values), channels, height, width).mean(dim=1, keepdim=True)
+        for axis, size in ((2, height), (3, width)):
+            if size > 1:
+                matrix = blur(size, _BLUR * max(height, width)).T.to(values.device)
+                cube = _times(cube.transpose(axis, -1), matrix).transpose(axis, -1)
+        return cube.expand(-1, channels, -1, -1).reshape(values.shape)
 
     @cached_property
     def _frequency(self) -> Tensor:
@@ -129,13 +140,20 @@ class Basis:
         return shapes / (shapes * self.size).sum(dim=1, keepdim=True)
 
     @cached_property
+    def typical(self) -> list[int]:
+        """A few of the candidates that differ most: even, low-pass and high-pass ones."""
+        kinds = 3 if self.has_spectrum and self.axes[0] > 1 else 1
+        return [kinds * number for number in (0, 3, 8)] if self.has_spectrum else [0]
+
+    @cached_property
     def corners(self) -> Tensor:
-        """`(k, d)` the regular patterns of the highest frequencies, with both signs: checkers, rows, columns."""
+        """`(k, d)` sharp regular patterns with both signs: checkers of two sizes, rows, columns."""
         channels, height, width = self.axes
         if not self.has_spectrum:
             return torch.zeros(0, self.dimension)
         row, column = (1 - 2 * (torch.arange(n) % 2) for n in (height, width))
-        planes = [row.unsqueeze(1) * column, torch.ones(height, 1) * column]
+        wide_row, wide_column = (1 - 2 * (torch.arange(n) // 2 % 2) for n in (height, width))
+        planes = [row.unsqueeze(1) * column, torch.ones(height, 1) * column, wide_row.unsqueeze(1) * wide_column]
         if height > 1:
             planes.append(row.unsqueeze(1) * torch.ones(1, width))
         flat = torch.stack([plane.flatten().repeat(channels).to(torch.float32) for plane in planes])
@@ -152,6 +170,14 @@ def _times(cube: Tensor, matrix: Tensor) -> Tensor:
     at_once = next(count for longest, count in _ROWS.items() if len(matrix) <= longest)
     filled = functional.pad(rows, (0, 0, 0, -len(rows) % at_once))
     return torch.cat([part @ matrix for part in torch.split(filled, at_once)])[: len(rows)].reshape(cube.shape)
+
+
+@lru_cache(maxsize=16)
+def blur(size: int, width: float) -> Tensor:
+    """Gaussian weights of standard deviation `width`, a row for each place: float32 `(size, size)`."""
+    place = torch.arange(size, dtype=torch.float64)
+    weight = torch.exp(-0.5 * ((place.unsqueeze(1) - place) / width) ** 2)
+    return (weight / weight.sum(dim=1, keepdim=True)).to(torch.float32)
 
 
 @lru_cache(maxsize=16)

@@ -31,6 +31,7 @@ class CarriedSearch:
             none at all.
         limit: queries of one search at most.
         gradual: where the border is gradual, its place need not be known better than this part of its width.
+        first: precision of the first search, in units of the distance; later ones are told theirs.
         confidence: how sure the safe position is to lie on the adversarial side of the centre.
     """
 
@@ -41,6 +42,7 @@ class CarriedSearch:
     look: int = 40
     limit: int = 300
     gradual: float = 0.4
+    first: float = 0.04
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
@@ -88,7 +90,7 @@ class _Carried:
         self.grid = shared_grid(config.grid)
         self.original = problem.originals(rows)
         self.span, self.expected = span, expected
-        self.tolerance = problem.notes.read("tolerance", rows, 0.01)
+        self.tolerance = problem.notes.read("tolerance", rows, config.first)
         self.posterior = self._prior()
         self.going = torch.arange(len(rows))
         self.asked = 0
@@ -178,6 +180,7 @@ class _Carried:
         )
         # A border that may as well lie at an end of the part that was searched, or beyond it, is not a border seen.
         edge = torch.maximum(_EDGE * self.span, _UNSURE * self.doubt)
+        self.problem.notes.write("doubt", self.rows, self.doubt * border.gap)
         self.problem.notes.write("missing", self.rows, (self.position < edge).to(torch.float64))
         self.problem.notes.write("room", self.rows, self.span - edge - self.position)
         return border

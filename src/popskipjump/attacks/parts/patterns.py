@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,88 +12,140 @@ from popskipjump.attacks.border import Border, Locate, replace_rows
 from popskipjump.attacks.parts.basis import Basis, basis_of
 from popskipjump.attacks.parts.start import majority_adversarial
 from popskipjump.attacks.problem import Problem
+from popskipjump.errors import InputError
 from popskipjump.geometry import clip, per_row
 from popskipjump.oracles import Targeted
 from popskipjump.rng import normal
 
-_BEYOND = 1.2  # where the search of the border begins, in units of the pattern's distance
+_BEYOND = 1.15  # where the search of the border begins, in units of the nearest adversarial point
+_FURTHER = 1.6  # where it begins anew if no border was seen
+_BEFORE = 0.9  # where it is expected to end, in units of the first point that was not
+
+
+class Reached(NamedTuple):
+    """The nearest points of A images that seemed adversarial."""
+
+    point: Tensor  # (A, d), on the device
+    distance: Tensor  # (A,) float64
 
 
 @dataclass(frozen=True)
 class PatternStart:
-    """Tries noise of several spectra and the sharpest regular patterns, each well within the best distance so far.
+    """Nears the border by large steps: on the starting line, then along simple patterns, each within what is reached.
+
+    Patterns are the sharpest regular ones and noise of several spectra. Where one seems adversarial, it is tried again
+    nearer, until it fails. A lead of two answers makes a success or a failure; against a pattern that had none yet, one
+    answer is enough.
 
     Args:
-        within: where a pattern is tried, in units of the best distance.
-        shrink: how much nearer it is tried again after each success.
-        votes: majority that makes a success; a first answer against it ends the matter.
+        within: where a pattern is tried first, in units of the best distance.
+        shrink: how much nearer a line is tried again after each success.
+        votes: answers about one point at most, and about the best pattern in the end.
         shrinks: how often at most.
     """
 
     within: float = 0.85
-    shrink: float = 0.7
+    shrink: float = 0.6
     votes: int = 7
     shrinks: int = 20
 
-    def __call__(self, problem: Problem, border: Border, locate: Locate) -> Border:
+    def __post_init__(self) -> None:
+        if not (0 < self.within < 1 and 0 < self.shrink < 1 and self.votes >= 1 and self.shrinks >= 1):
+            raise InputError(f"within and shrink are shares, votes and shrinks at least 1: {self}.")
+
+    def __call__(self, problem: Problem, rows: Tensor, start: Tensor, locate: Locate) -> Border:
         """See `NearerStart`."""
+        size = problem.on_cpu(problem.norm.size(start - problem.originals(rows)))
+        line = self.nearer(problem, rows, Reached(start, size), start - problem.originals(rows), self.shrink, True)
+        best = self._by_patterns(problem, rows, line)
+        whole = torch.ones_like(size)
+        border = self._located(
+            problem, rows, best.point, _BEYOND, (1 - _BEFORE * self.shrink / _BEYOND) * whole, locate
+        )
+        # No border seen there: look from further out, and then on the line that began it all.
+        for point, beyond in ((best.point, _FURTHER), (start, 1.0)):
+            lost = (problem.notes.read("missing", rows, 0.0) > 0).nonzero().flatten()
+            if len(lost):
+                there = point[problem.there(lost)]
+                again = self._located(problem, rows[lost], there, beyond, whole[lost], locate)
+                border = replace_rows(border, lost, again)
+        return border
+
+    @staticmethod
+    def _located(problem: Problem, rows: Tensor, points: Tensor, beyond: float, span: Tensor, locate: Locate) -> Border:
+        """The border on the lines through some points, on a part of them: `(A, d)`, and `(A,)` for that part."""
+        original = problem.originals(rows)
+        problem.notes.write("span", rows, span)
+        return locate(problem, rows, clip(original + beyond * (points - original), problem.bounds), 0, None)
+
+    def _by_patterns(self, problem: Problem, rows: Tensor, line: Reached) -> Reached:
+        """The best of the starting line and all patterns; a pattern must be confirmed."""
         if isinstance(problem.criterion, Targeted):  # a simple pattern is hardly ever of a given class
-            return border
-        points, found = self.search(problem, border)
-        better = found.nonzero().flatten()
-        if not len(better):
-            return border
-        original = problem.originals(border.rows[better])
-        outer = clip(original + _BEYOND * (points[problem.there(better)] - original), problem.bounds)
-        new = locate(problem, border.rows[better], outer, 0, None)
-        nearer = (new.distance < border.distance[better]) & (problem.notes.read("missing", new.rows, 0.0) == 0)
-        return replace_rows(border, better[nearer], new.select(nearer))
-
-    def search(self, problem: Problem, border: Border) -> tuple[Tensor, Tensor]:
-        """Points nearer than the border that seem adversarial, where there are any: `(A, d)`, and bool `(A,)`."""
-        original, basis = problem.originals(border.rows), basis_of(problem.shape)
-        points, best = border.point.clone(), border.distance.clone()
+            return line
+        basis, best = basis_of(problem.shape), line
         for number in range(pattern_count(basis)):
-            pattern = self._pattern(problem, basis, border.rows, number)
-            trying, reach = torch.arange(len(best)), self.within * best
-            for _ in range(self.shrinks):
-                chosen = problem.there(trying)
-                step = per_row(problem.on_device(reach[trying])) * pattern[chosen]
-                there = clip(original[chosen] + step, problem.bounds)
-                good = self._adversarial(problem, there, border.rows[trying])
-                trying, there = trying[good], there[problem.there(good)]
-                if not len(trying):
-                    break
-                points[problem.there(trying)] = there
-                best[trying] = problem.on_cpu(problem.norm.size(there - original[problem.there(trying)]))
-                reach[trying] = self.shrink * best[trying]
-        return points, best < border.distance
+            best = self.nearer(problem, rows, best, self._pattern(problem, basis, rows, number), self.within)
+        nearer = (best.distance < line.distance).nonzero().flatten()
+        right = torch.zeros(len(rows), dtype=torch.bool)
+        if len(nearer):
+            there = best.point[problem.there(nearer)]
+            right[nearer] = majority_adversarial(problem, there, rows[nearer], self.votes, "start")
+        return Reached(
+            torch.where(problem.there(right).unsqueeze(1), best.point, line.point),
+            torch.where(right, best.distance, line.distance),
+        )
 
-    def _adversarial(self, problem: Problem, points: Tensor, rows: Tensor) -> Tensor:
-        """Whether points are adversarial, bool `(A,)`: one answer settles a failure, a majority a success."""
-        good = problem.affordable(rows) > self.votes
-        first = good.nonzero().flatten()
-        if not len(first):
-            return good
-        good[first] = problem.decide(points[problem.there(first)].clone(), rows[first], "start").cpu()
-        likely = good.nonzero().flatten()
-        if len(likely):
-            there = points[problem.there(likely)]
-            good[likely] = majority_adversarial(problem, there, rows[likely], self.votes - 1, "start")
-        return good
+    def nearer(
+        self, problem: Problem, rows: Tensor, best: Reached, along: Tensor, first: float, known: bool = False
+    ) -> Reached:
+        """Go along a direction for each image, as near as it seems adversarial; the better of that and `best`.
+
+        Args:
+            problem: what is asked.
+            rows: `(A,)` images.
+            best: what is reached so far.
+            along: `(A, d)` directions, of any length.
+            first: where to try first, in units of the best distance.
+            known: the directions are known to be good, so that one answer against them is not enough.
+        """
+        original = problem.originals(rows)
+        unit = along / per_row(problem.norm.size(along)).clamp(min=1e-12)
+        point, distance = best.point.clone(), best.distance.clone()
+        trying, reach = torch.arange(len(rows)), first * distance
+        for attempt in range(self.shrinks):
+            chosen = problem.there(trying)
+            there = clip(original[chosen] + per_row(problem.on_device(reach[trying])) * unit[chosen], problem.bounds)
+            good = self._leads(problem, there, rows[trying], 2 if attempt or known else 1)
+            trying, there = trying[good], there[problem.there(good)]
+            if not len(trying):
+                break
+            point[problem.there(trying)] = there
+            distance[trying] = problem.on_cpu(problem.norm.size(there - original[problem.there(trying)]))
+            reach[trying] = self.shrink * distance[trying]
+        return Reached(point, distance)
+
+    def _leads(self, problem: Problem, points: Tensor, rows: Tensor, behind: int) -> Tensor:
+        """Whether adversarial answers get two ahead before they fall `behind`: bool `(A,)`."""
+        lead = torch.zeros(len(rows), dtype=torch.int64)
+        for _ in range(self.votes):
+            open_ = (lead > -behind) & (lead < 2) & (problem.affordable(rows) > self.votes)
+            going = open_.nonzero().flatten()
+            if not len(going):
+                break
+            yes = problem.decide(points[problem.there(going)].clone(), rows[going], "start").cpu()
+            lead[going] += 2 * yes.to(torch.int64) - 1
+        return lead >= 2
 
     @staticmethod
     def _pattern(problem: Problem, basis: Basis, rows: Tensor, number: int) -> Tensor:
-        """A pattern of norm 1 for each image: `(A, d)`."""
+        """A pattern for each image: `(A, d)`."""
         if number < len(basis.corners):
-            flat = basis.corners[number].to(problem.device).expand(len(rows), -1)
-        else:
-            spectrum = basis.candidates[number - len(basis.corners)].to(problem.device).sqrt()
-            roots = problem.key.child("pattern", number).roots(problem.image_id[rows]).to(problem.device)
-            flat = basis.to_points(normal(roots, problem.dimension) * basis.spread(spectrum.unsqueeze(0)))
-        return flat / per_row(problem.norm.size(flat)).clamp(min=1e-12)
+            return basis.corners[number].to(problem.device).expand(len(rows), -1)
+        spectrum = basis.candidates[basis.typical[number - len(basis.corners)]].to(problem.device).sqrt()
+        roots = problem.key.child("pattern", number).roots(problem.image_id[rows]).to(problem.device)
+        return basis.to_points(normal(roots, problem.dimension) * basis.spread(spectrum.unsqueeze(0)))
 
 
 def pattern_count(basis: Basis) -> int:
     """How many patterns there are for a shape."""
-    return len(basis.corners) + len(basis.candidates)
+    return len(basis.corners) + len(basis.typical)

@@ -12,6 +12,7 @@ from torch import Tensor
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.parts.basis import Basis, basis_of
 from popskipjump.attacks.parts.direction import CHUNK, Piece, chunks_of, spare
+from popskipjump.attacks.parts.envelope import envelope, evenness, within_bounds
 from popskipjump.attacks.parts.pool import DirectionPool, block_rows
 from popskipjump.attacks.parts.spectrum import Belief, Evidence, amplitudes, even, filtered, infer
 from popskipjump.attacks.problem import Problem
@@ -27,9 +28,10 @@ _EVIDENCE = ("signal", "weight", "noise")
 
 @dataclass(frozen=True)
 class ShapedDirections:
-    """Estimates the normal across the ray from directions that are shaped, tangential and balanced.
+    """Estimates the normal across the ray from directions that are shaped, local, tangential and balanced.
 
-    Shaped: drawn with the spectrum that earlier answers make likely, and filtered by it. Tangential: across the ray
+    Shaped: drawn with the spectrum that earlier answers make likely, and filtered by it. Local: strong where the
+    point differs from the original. Tangential: across the ray
     from the original, because the normal's part along the ray is no news. Balanced: around a point a little further
     out than the border, so that about half of the answers are adversarial in spite of the border's curvature.
 
@@ -42,19 +44,21 @@ class ShapedDirections:
         parts: parts of an iteration between which the balance is adjusted.
         balance: how much of the measured imbalance to correct at once; 0 leaves the centre on the border.
         shaped: learn the spectrum; otherwise directions are even in all frequencies.
+        local: directions are strong where the walk has changed the input already.
         tangential: draw across the ray.
         decay: how much of the evidence for the spectrum lasts to the next iteration.
         least: smallest variance of a frequency in units of the largest.
     """
 
-    radius: float = 0.4
-    reach: float = 2.0
-    factor: float = 0.6
+    radius: float = 0.25
+    reach: float = 1.2
+    factor: float = 0.45
     fewest: int = 20
     most: int = 3000
     parts: int = 2
     balance: float = 0.7
     shaped: bool = True
+    local: bool = True
     tangential: bool = True
     decay: float = 0.9
     least: float = 0.1
@@ -71,16 +75,25 @@ class ShapedDirections:
         """See `Direction`."""
         basis = basis_of(problem.shape)
         belief = _remembered(problem, basis, border.rows)
+        change = border.point - problem.originals(border.rows)
+        spread = envelope(basis, change) if self.local else torch.ones_like(change)
         amplitude = amplitudes(basis, belief, self.least)
         dimensions = _participating(basis, amplitude**2)
-        unit = self._radius(problem, border, dimensions) / dimensions.sqrt()
-        counts = self._counts(problem, border, _participating(basis, belief.variance), unit, iteration)
+        radius = self._radius(problem, border, dimensions)
+        effective = _participating(basis, belief.variance) * problem.on_cpu(evenness(spread))
+        counts = self._counts(problem, border, effective, radius / dimensions.sqrt(), iteration)
         scaled = amplitude * per_row(problem.on_device(dimensions.sqrt()))  # in units of `unit`
-        length = problem.on_cpu(l2_size(border.point - problem.originals(border.rows)))
-        evidence = self._ask(problem, border, basis, scaled, unit * length, counts, iteration)
+        unit = radius / dimensions.sqrt() * problem.on_cpu(l2_size(change))
+        shape = Shape(scaled, unit, spread)
+        signal, squares = self._ask(problem, border, shape, counts, iteration)
+        # What the classifier saw: clipping takes most from pixels that lie at a bound.
+        deviation = per_row(problem.on_device(unit * (dimensions / problem.dimension).sqrt())) * spread
+        seen = spread * within_bounds(border.point, deviation, problem.bounds)
+        weight = scaled**2 * per_row(problem.on_device(squares))
+        evidence = Evidence(basis.to_coefficients(signal / seen) / per_row(problem.on_device(unit)), weight, weight)
         if self.shaped:
             belief = self._learn(problem, border.rows, basis, evidence)
-        return basis.to_points(filtered(basis, belief, evidence))
+        return basis.to_points(filtered(basis, belief, evidence)) * seen
 
     def _radius(self, problem: Problem, border: Border, dimensions: Tensor) -> Tensor:
         """Length of the directions, in units of the distance: `(A,)`.
@@ -109,46 +122,40 @@ class ShapedDirections:
         return torch.minimum(wanted.clamp(self.fewest, self.most).to(torch.int64), spare(problem, border))
 
     def _ask(
-        self,
-        problem: Problem,
-        border: Border,
-        basis: Basis,
-        scaled: Tensor,
-        unit: Tensor,
-        counts: Tensor,
-        iteration: int,
-    ) -> Evidence:
+        self, problem: Problem, border: Border, shape: Shape, counts: Tensor, iteration: int
+    ) -> tuple[Tensor, Tensor]:
         """Ask around the border in parts, adjusting the balance between them.
 
         Args:
             problem: what is asked.
             border: A points.
-            basis: of the coefficients.
-            scaled: `(A, N)` standard deviation of a coefficient, by band, in units of `unit`.
-            unit: `(A,)` float64.
+            shape: of the directions.
             counts: `(A,)` int64.
             iteration: t, part of the address of the directions.
+
+        Returns:
+            The sums of (y - mean y) q, `(A, d)`, and of (y - mean y)^2, float64 `(A,)`.
         """
-        rows, device_unit = border.rows, per_row(problem.on_device(unit))
+        rows, unit = border.rows, per_row(problem.on_device(shape.unit))
         change = border.point - problem.originals(rows)
         outward = change / per_row(l2_size(change)).clamp(min=1e-12)
         shift = problem.notes.read("shift", rows, 0.0)
         signal = torch.zeros_like(change)
-        informative = torch.zeros_like(unit)
-        imbalance = torch.zeros_like(unit)
+        squares = torch.zeros_like(shape.unit)
+        imbalance = torch.zeros_like(shape.unit)
         for part in range(self.parts):
             count = (counts * (part + 1)) // self.parts - (counts * part) // self.parts
-            centre = border.point + problem.on_device(shift).unsqueeze(1) * device_unit * outward
-            where = Sampling(rows, centre, scaled * device_unit, change if self.tangential else None, iteration, part)
-            answers = sample(problem, where, count, basis)
+            centre = border.point + problem.on_device(shift).unsqueeze(1) * unit * outward
+            across = change if self.tangential else None
+            where = Sampling(rows, centre, shape.spread, shape.scaled * unit, across, iteration, part)
+            answers = sample(problem, where, count, basis_of(problem.shape))
             signal += answers.signal
-            informative += answers.squares
+            squares += answers.squares
             imbalance = answers.imbalance
             if self.balance:
                 shift = (shift - self.balance * imbalance).clamp(*_FURTHEST)
         self._note_balance(problem, rows, shift, imbalance)
-        weight = scaled**2 * per_row(problem.on_device(informative))
-        return Evidence(basis.to_coefficients(signal) / device_unit, weight, weight)
+        return signal, squares
 
     @staticmethod
     def _note_balance(problem: Problem, rows: Tensor, shift: Tensor, imbalance: Tensor) -> None:
@@ -181,11 +188,20 @@ def _participating(basis: Basis, variance: Tensor) -> Tensor:
     return 1 / (variance**2 * basis.size.to(variance.device)).sum(dim=1).to("cpu", torch.float64)
 
 
+class Shape(NamedTuple):
+    """What the directions of A images look like."""
+
+    scaled: Tensor  # (A, N) standard deviation of a coefficient, by band, in units of `unit`
+    unit: Tensor  # (A,) float64, on the CPU
+    spread: Tensor  # (A, d) by which they are multiplied
+
+
 class Sampling(NamedTuple):
     """Where to ask, for A images."""
 
     rows: Tensor  # (A,)
     centre: Tensor  # (A, d)
+    spread: Tensor  # (A, d) by which directions are multiplied
     deviation: Tensor  # (A, N) standard deviation of a coefficient, by band
     radial: Tensor | None  # (A, d): directions are drawn across it
     iteration: int
@@ -236,6 +252,7 @@ def _drawn(problem: Problem, where: Sampling, counts: Tensor, basis: Basis) -> I
         coefficients = [rows[: piece.size] * scale for piece, rows, scale in zip(chunk, blocks, scales, strict=True)]
         points = basis.to_points(torch.cat(coefficients))
         for piece, part in zip(chunk, torch.split(points, [piece.size for piece in chunk]), strict=True):
+            part.mul_(where.spread[piece.image])
             if where.radial is not None:
                 part.copy_(problem.norm.tangent(part, where.radial[piece.image : piece.image + 1]))
             part.add_(where.centre[piece.image])

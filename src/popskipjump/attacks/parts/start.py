@@ -10,6 +10,7 @@ from torch import Tensor
 
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
+from popskipjump.geometry import l2_size
 from popskipjump.rng import integers, uniform
 
 Propose = Callable[[Tensor, int], Tensor]  # (rows (A,), how many were tried) -> points (A, d)
@@ -65,7 +66,7 @@ def find_starts(problem: Problem, rows: Tensor, propose: Propose, tries: int, vo
     return points, found
 
 
-def from_pool(problem: Problem, pool: Pool, truth: Tensor, targets: Tensor | None) -> Propose:
+def from_pool(problem: Problem, pool: Pool, truth: Tensor, targets: Tensor | None, nearest: bool = False) -> Propose:
     """Propose images of the pool, each image in an order of its own.
 
     Args:
@@ -73,6 +74,7 @@ def from_pool(problem: Problem, pool: Pool, truth: Tensor, targets: Tensor | Non
         pool: where to take them from.
         truth: `(B,)` on the CPU: the class an image may not start from.
         targets: `(B,)` on the CPU, or None: the class it must start from.
+        nearest: in the order of their distance, instead of one that depends on the seed.
     """
     flat = pool.images.reshape(len(pool.images), -1)
     labels = pool.labels.cpu()
@@ -85,6 +87,11 @@ def from_pool(problem: Problem, pool: Pool, truth: Tensor, targets: Tensor | Non
             candidates = fits.nonzero().flatten()
             if not len(candidates):  # an image of its own class is never adversarial: the tries run out
                 chosen.append(problem.original[row])
+                continue
+            if nearest:
+                size = l2_size(flat[candidates].to(torch.float32) - problem.original[row].cpu())
+                place = int(size.argsort(stable=True)[attempt % len(size)])
+                chosen.append(flat[candidates[place]].to(problem.device, torch.float32))
                 continue
             first = int(integers(root.reshape(1), 1, len(candidates)))
             # A stride prime to any length visits all of them before one comes again.

@@ -1,0 +1,52 @@
+"""Where in the input directions should be strong: where the walk has changed it already, and where there is room."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.parts.basis import Basis
+from popskipjump.geometry import l2_size, per_row
+from popskipjump.types import Bounds
+
+_FLOOR = 0.03  # square of the envelope where nothing has changed, in units of its mean
+_LEAST = 0.02  # of a deviation that the bounds cut short: not nothing, to divide by
+_FAR = 8.0  # standard deviations
+
+
+def envelope(basis: Basis, change: Tensor) -> Tensor:
+    """How strong directions should be at each value of the input, with mean square 1: `(A, d)` -> `(A, d)`.
+
+    The square root of the change's local size: normals are large where the change is, but not as unevenly, and what
+    has not been changed yet must remain within reach.
+    """
+    if not basis.has_spectrum:
+        return torch.ones_like(change)
+    mean = per_row(l2_size(change)) ** 2 / basis.dimension
+    strength = ((basis.blurred(change**2) / mean.clamp(min=1e-20)).clamp(min=0).sqrt() + _FLOOR).sqrt()
+    return strength * (math.sqrt(basis.dimension) / per_row(l2_size(strength)))
+
+
+def evenness(spread: Tensor) -> Tensor:
+    """The share of the input that an envelope is spread over, as a participation ratio: `(A, d)` -> `(A,)`."""
+    size: Tensor = l2_size(spread**2)
+    return spread.shape[1] / size**2
+
+
+def within_bounds(centre: Tensor, deviation: Tensor, bounds: Bounds) -> Tensor:
+    """Standard deviation of a clipped normal number, in units of that without clipping.
+
+    Args:
+        centre: `(A, d)`.
+        deviation: `(A, d)` before clipping.
+        bounds: of the inputs.
+    """
+    low, high = (((end - centre) / deviation.clamp(min=1e-12)).clamp(-_FAR, _FAR) for end in (bounds.low, bounds.high))
+    below, above = torch.special.ndtr(low), 1 - torch.special.ndtr(high)
+    at_low, at_high = (torch.exp(-0.5 * end * end) / math.sqrt(2 * math.pi) for end in (low, high))
+    mean = low * below + high * above + at_low - at_high
+    square = low * low * below + high * high * above + (1 - below - above) + low * at_low - high * at_high
+    variance: Tensor = square - mean * mean
+    return variance.clamp(min=_LEAST**2).sqrt()
