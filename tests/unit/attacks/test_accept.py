@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from attack_toys import border_of, problem_of, unit
 
@@ -21,6 +22,23 @@ def noted(problem, name: str) -> float:
 def test_a_nearer_border_is_taken_and_a_further_one_is_not():
     assert Nearer()(*setting(0.5, 0.4)).tolist() == [True]
     assert Nearer()(*setting(0.5, 0.6)).tolist() == [False]
+
+
+@pytest.mark.parametrize(("doubt", "taken"), [(0.02, False), (0.08, True)])
+def test_a_further_border_is_taken_if_both_may_be_equally_far(doubt, taken):
+    problem, found, before = setting(0.5, 0.6)
+    problem.notes.write("doubt", found.rows, torch.full((1,), doubt, dtype=torch.float64))
+    assert Nearer(slack=2.0)(problem, found, before).tolist() == [taken]
+
+
+def test_what_is_kept_keeps_its_own_doubt():
+    problem, found, before = setting(0.5, 0.6)
+    problem.notes.write("doubt", found.rows, torch.full((1,), 0.02, dtype=torch.float64))
+    Nearer()(problem, found, before)
+    assert noted(problem, "kept") == 0
+    near = border_of(problem, unit(3).unsqueeze(0), 0.6)
+    Nearer()(problem, near, before)
+    assert noted(problem, "kept") == pytest.approx(0.02)
 
 
 def test_a_border_that_was_not_seen_is_not_taken():

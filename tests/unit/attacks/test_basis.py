@@ -135,7 +135,7 @@ def test_a_coloured_pattern_lies_in_other_bands_than_a_grey_one():
     assert float((energy[0] * energy[1]).sum()) < 1e-3 * float(energy[0].sum() * energy[1].sum())
 
 
-@pytest.mark.parametrize(("shape", "count"), [((3, 32, 32), 6), ((28, 28), 6), ((3, 100), 4), ((784,), 4)], ids=str)
+@pytest.mark.parametrize(("shape", "count"), [((3, 32, 32), 8), ((28, 28), 8), ((3, 100), 6), ((784,), 6)], ids=str)
 def test_the_patterns_are_of_plus_and_minus_one_with_both_signs(shape, count):
     corners = Basis(shape).corners
     assert corners.shape == (count, math.prod(shape))

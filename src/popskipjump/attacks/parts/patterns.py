@@ -55,13 +55,10 @@ class PatternStart:
 
     def __call__(self, problem: Problem, rows: Tensor, start: Tensor, locate: Locate) -> Border:
         """See `NearerStart`."""
-        size = problem.on_cpu(problem.norm.size(start - problem.originals(rows)))
-        line = self.nearer(problem, rows, Reached(start, size), start - problem.originals(rows), self.shrink, True)
-        best = self._by_patterns(problem, rows, line)
-        whole = torch.ones_like(size)
-        border = self._located(
-            problem, rows, best.point, _BEYOND, (1 - _BEFORE * self.shrink / _BEYOND) * whole, locate
-        )
+        best = self.search(problem, rows, start)
+        whole = torch.ones_like(best.distance)
+        window = (1 - _BEFORE * self.shrink / _BEYOND) * whole
+        border = self._located(problem, rows, best.point, _BEYOND, window, locate)
         # No border seen there: look from further out, and then on the line that began it all.
         for point, beyond in ((best.point, _FURTHER), (start, 1.0)):
             lost = (problem.notes.read("missing", rows, 0.0) > 0).nonzero().flatten()
@@ -70,6 +67,12 @@ class PatternStart:
                 again = self._located(problem, rows[lost], there, beyond, whole[lost], locate)
                 border = replace_rows(border, lost, again)
         return border
+
+    def search(self, problem: Problem, rows: Tensor, start: Tensor) -> Reached:
+        """The nearest points that seem adversarial, on the starting line or along a pattern: from `(A, d)`."""
+        along = start - problem.originals(rows)
+        begin = Reached(start, problem.on_cpu(problem.norm.size(along)))
+        return self._by_patterns(problem, rows, self.nearer(problem, rows, begin, along, self.shrink, True))
 
     @staticmethod
     def _located(problem: Problem, rows: Tensor, points: Tensor, beyond: float, span: Tensor, locate: Locate) -> Border:

@@ -22,6 +22,7 @@ from popskipjump.sigmoid import answer_correlation
 
 _FURTHEST = (-6.0, 30.0)  # shift of the sampling centre, in standard deviations of the directions along the normal
 _LOPSIDED = 1.5  # standard deviations: an imbalance that says that directions reach far beyond the border
+_SIGNS = 2.0  # times as many directions, where a step follows the sign of every value and small values count as well
 _PARTS_APART = 1000  # blocks of directions between the parts of an iteration
 _EVIDENCE = ("signal", "weight", "noise")
 
@@ -119,6 +120,8 @@ class ShapedDirections:
         # The first search covered the whole line; those to come will not.
         search = border.searched.to(torch.float64).clamp(8, 200 if iteration > 1 else 12)
         wanted = self.factor * (dimensions * search / strength).sqrt()
+        if not problem.norm.round:
+            wanted *= _SIGNS
         return torch.minimum(wanted.clamp(self.fewest, self.most).to(torch.int64), spare(problem, border))
 
     def _ask(
