@@ -26,6 +26,7 @@ from query_problems import HELD_OUT, Problem, cifar, floors, linear, mnist
 
 import popskipjump as psj
 from popskipjump.attacks import QuickSkipJump
+from popskipjump.attacks.parts.accept import Nearer
 from popskipjump.attacks.parts.advance import FullStep
 from popskipjump.attacks.parts.carried import CarriedSearch
 from popskipjump.attacks.parts.shaped import ShapedDirections
@@ -172,6 +173,7 @@ def draw(path: Path, title: str, tracks: dict[str, Track], centre: Callable[...,
     figure, axes = plt.subplots(figsize=(6, 4))
     for name, line in tracks.items():
         places = line.places()
+        places = places[places >= line.asked[0].max()]  # from where on every image has a point
         axes.plot(places, np.exp(centre(line.at(places), axis=1)), label=name)
     axes.set(xscale="log", yscale="log", xlabel="queries per image", ylabel="L2 border distance", title=title)
     axes.grid(True, which="both", alpha=0.3)
@@ -249,13 +251,25 @@ def reach(images: int | None, picture: Path | None) -> str:
     return described(problem) + "\n\n" + markdown(columns, rows)
 
 
+PLAIN = ShapedDirections(shaped=False, local=False, balance=0.0, tangential=False)
 VARIANTS = {
-    "not balanced": QuickSkipJump(direction=ShapedDirections(balance=0.0)),
-    "not shaped": QuickSkipJump(direction=ShapedDirections(shaped=False)),
-    "not tangential": QuickSkipJump(direction=ShapedDirections(tangential=False)),
-    "no patterns": QuickSkipJump(start=None),
-    "straight step instead of the arc": QuickSkipJump(advance=FullStep()),
-    "no prior carried over": QuickSkipJump(search=CarriedSearch(keep=0.0, doubt=1.0)),
+    "balance": QuickSkipJump(direction=ShapedDirections(balance=0.0)),
+    "shaped directions": QuickSkipJump(direction=ShapedDirections(shaped=False)),
+    "local directions": QuickSkipJump(direction=ShapedDirections(local=False)),
+    "tangential directions": QuickSkipJump(direction=ShapedDirections(tangential=False)),
+    "nearest image of the pool as a start": QuickSkipJump(nearest_start=False),
+    "nearing by large steps and patterns": QuickSkipJump(start=None),
+    "arc (a straight step instead)": QuickSkipJump(advance=FullStep()),
+    "prior carried over": QuickSkipJump(search=CarriedSearch(keep=0.0, doubt=1.0)),
+    "doubt in refusals": QuickSkipJump(accept=Nearer(slack=0.0)),
+    "all but the arc and the search": QuickSkipJump(direction=PLAIN, start=None, nearest_start=False),
+    "all but the shaped directions and the search": QuickSkipJump(
+        direction=ShapedDirections(local=False, balance=0.0, tangential=False),
+        advance=FullStep(),
+        start=None,
+        accept=None,
+        nearest_start=False,
+    ),
 }
 
 

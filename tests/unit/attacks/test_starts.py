@@ -113,6 +113,16 @@ def test_images_begin_at_different_places_of_the_pool():
     assert first.unique().numel() > 8
 
 
+def test_the_nearest_images_of_another_class_come_first_if_wanted():
+    images = torch.tensor([0.1, 0.9, 0.3, 0.5]).reshape(4, 1, 1, 1).expand(4, 1, 2, 2)
+    problem = problem_of(ByBrightness(), torch.full((1, 1, 2, 2), 0.2))
+    propose = from_pool(
+        problem, Pool(images, torch.tensor([0, 3, 1, 2])), torch.zeros(1, dtype=torch.int64), None, True
+    )
+    proposed = [float(propose(torch.tensor([0]), attempt)[0, 0]) for attempt in range(4)]
+    assert proposed == pytest.approx([0.3, 0.5, 0.9, 0.3])
+
+
 def test_a_pool_without_a_fitting_image_gives_no_start():
     truth = torch.tensor([0])
     pool = Pool(torch.full((3, 1, 2, 3), 0.1), torch.zeros(3, dtype=torch.int64))

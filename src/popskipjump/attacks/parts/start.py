@@ -90,12 +90,11 @@ def from_pool(problem: Problem, pool: Pool, truth: Tensor, targets: Tensor | Non
                 continue
             if nearest:
                 size = l2_size(flat[candidates].to(torch.float32) - problem.original[row].cpu())
-                place = int(size.argsort(stable=True)[attempt % len(size)])
-                chosen.append(flat[candidates[place]].to(problem.device, torch.float32))
-                continue
-            first = int(integers(root.reshape(1), 1, len(candidates)))
-            # A stride prime to any length visits all of them before one comes again.
-            place = (first + attempt * 7919) % len(candidates)
+                place = int(size.argsort(stable=True)[attempt % len(candidates)])
+            else:
+                first = int(integers(root.reshape(1), 1, len(candidates)))
+                # A stride prime to any length visits all of them before one comes again.
+                place = (first + attempt * 7919) % len(candidates)
             chosen.append(flat[candidates[place]].to(problem.device, torch.float32))
         return torch.stack(chosen)
 
