@@ -149,6 +149,8 @@ class Metered:
 class Blind:
     """An oracle that shows no white box, so that nothing but the attack is timed."""
 
+    checked = True
+
     def __init__(self, oracle: psj.Classifier) -> None:
         self.oracle, self.device = oracle, oracle.device
 

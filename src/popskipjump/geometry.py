@@ -6,6 +6,7 @@ image act on its row.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -51,6 +52,9 @@ class Norm(Protocol):
     def blend(self, outer: Tensor, original: Tensor, position: Tensor) -> Tensor:
         """The point at `position` between two ends (0: outer, 1: original): `(B, d)`, `(B, d)`, `(B,)` -> `(B, d)`."""
 
+    def between(self, outer: Tensor, original: Tensor) -> Callable[[Tensor], Tensor]:
+        """`blend` for many positions: `(B, d)`, `(B, d)` -> a function from `(B,)` to `(B, d)`."""
+
     def ascent(self, gradient: Tensor) -> Tensor:
         """The direction of norm one that climbs fastest along each gradient: `(B, d)` -> `(B, d)`; 0 stays 0."""
 
@@ -78,8 +82,12 @@ class _L2:
         return l2_size(vectors)
 
     def blend(self, outer: Tensor, original: Tensor, position: Tensor) -> Tensor:
+        return self.between(outer, original)(position)
+
+    def between(self, outer: Tensor, original: Tensor) -> Callable[[Tensor], Tensor]:
+        change = original - outer
         # addcmul keeps position 0 and 1 exact where the bounds are.
-        return torch.addcmul(outer, original - outer, per_row(position))
+        return lambda position: torch.addcmul(outer, change, per_row(position))
 
     def ascent(self, gradient: Tensor) -> Tensor:
         size = per_row(self.size(gradient))
@@ -104,10 +112,18 @@ class _Linf:
         return vectors.abs().amax(dim=-1)
 
     def blend(self, outer: Tensor, original: Tensor, position: Tensor) -> Tensor:
+        return self.between(outer, original)(position)
+
+    def between(self, outer: Tensor, original: Tensor) -> Callable[[Tensor], Tensor]:
         # In this geometry one approaches the original by cutting the largest changes first.
         change = outer - original
-        reach = per_row((1 - position) * self.size(change))
-        return original + torch.minimum(torch.maximum(change, -reach), reach)
+        size = self.size(change)
+
+        def at(position: Tensor) -> Tensor:
+            reach = per_row((1 - position) * size)
+            return original + torch.minimum(torch.maximum(change, -reach), reach)
+
+        return at
 
     def ascent(self, gradient: Tensor) -> Tensor:
         return gradient.sign()

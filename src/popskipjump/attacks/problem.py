@@ -43,6 +43,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         self.notes = Notes(len(self.original))
+        self._on_cpu = self.original.device.type == "cpu"  # asked before every call: even a void move takes its time
 
     @property
     def device(self) -> torch.device:
@@ -60,11 +61,12 @@ class Problem:
 
     def on_device(self, values: Tensor) -> Tensor:
         """Numbers of the images, float32, where the images lie."""
-        return values.to(torch.float32).to(self.device, non_blocking=True)  # some devices have no float64
+        values = values.to(torch.float32)  # some devices have no float64
+        return values if self._on_cpu else values.to(self.device, non_blocking=True)
 
     def there(self, index: Tensor) -> Tensor:
         """An index of images, or a mask, where the images lie."""
-        return index.to(self.device, non_blocking=True)
+        return index if self._on_cpu else index.to(self.device, non_blocking=True)
 
     def originals(self, rows: Tensor) -> Tensor:
         """The originals of some images: rows `(A,)` -> `(A, d)`."""

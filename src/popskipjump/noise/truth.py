@@ -55,10 +55,11 @@ def noiseless(model: BaseModel, points: Tensor) -> Truth:
 
 def in_chunks(ask: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
     """What `ask` gives for each row, on the points' device, without filling the memory: `(M, *S)` -> `(M, ...)`."""
-    rows = chunk_rows(points[0].numel()) if len(points) else 1
-    with torch.no_grad():
+    rows = chunk_rows(points.numel() // len(points)) if len(points) else 1
+    with torch.set_grad_enabled(False):
         if len(points) <= rows:  # as a rule: a classifier hands over no more at once
-            return ask(points).to(points.device)
+            labels = ask(points)
+            return labels if labels.device == points.device else labels.to(points.device)
         return torch.cat([ask(part).to(points.device) for part in torch.split(points, rows)])
 
 

@@ -23,7 +23,7 @@ class Untargeted:
 
     def decide(self, labels: Tensor, rows: Tensor) -> Tensor:
         """See `Criterion`."""
-        return labels != self.truth[rows]
+        return labels != self.truth.index_select(0, rows)
 
 
 @dataclass(frozen=True)
@@ -34,4 +34,4 @@ class Targeted:
 
     def decide(self, labels: Tensor, rows: Tensor) -> Tensor:
         """See `Criterion`."""
-        return labels == self.targets[rows]
+        return labels == self.targets.index_select(0, rows)

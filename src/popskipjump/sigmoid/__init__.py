@@ -7,7 +7,7 @@ from popskipjump.sigmoid.acquisition import (
     mutual_information,
 )
 from popskipjump.sigmoid.model import Grid, entropy, noisy_sigmoid, shared_grid
-from popskipjump.sigmoid.posterior import Estimate, SigmoidPosterior
+from popskipjump.sigmoid.posterior import Estimate, Marginals, SigmoidPosterior
 from popskipjump.sigmoid.sample_size import (
     answer_correlation,
     deterministic_cosine,
@@ -18,6 +18,7 @@ from popskipjump.sigmoid.sample_size import (
 __all__ = [
     "Estimate",
     "Grid",
+    "Marginals",
     "SigmoidPosterior",
     "answer_correlation",
     "deterministic_cosine",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from popskipjump.sigmoid.model import Grid, entropy
 from popskipjump.sigmoid.posterior import SigmoidPosterior
+
+_NOTHING = np.float32(1e-30)  # the smallest total weight: refuted beliefs are renewed before they are used
+_UNLIKELY = np.float32(1e-7)
 
 
 def mutual_information(posterior: SigmoidPosterior) -> tuple[Tensor, Tensor]:
@@ -18,15 +22,22 @@ def mutual_information(posterior: SigmoidPosterior) -> tuple[Tensor, Tensor]:
         `(B, n - 1)` nats, and `(B,)` the total weight of each image.
     """
     weights, factors = posterior.weights, posterior.grid.factors
-    images, n, channels = weights.shape
-    flat = weights.reshape(images * n, channels)
-    by_p = _rows(flat @ factors.channel_p, images)  # (B, n r)
-    by_h = _rows(flat @ factors.channel_h, images)  # (B, n q)
-    total = by_p.reshape(len(by_p), n, -1)[:, :, 0].sum(dim=1)
-    scale = (1 / total).unsqueeze(1)
-    mean_p = (by_p @ factors.place_p).mul_(scale).clamp_(1e-7, 1 - 1e-7)
-    mean_h = (by_h @ factors.place_h).mul_(scale)
-    return entropy(mean_p).sub_(mean_h)[:images], total[:images]
+    images, _, channels = weights.shape
+    flat = weights.reshape(-1, channels)
+    by_p = _rows(flat @ factors.channel_p, images) @ factors.place_p  # (B, n)
+    by_h = _rows(flat @ factors.channel_h, images) @ factors.place_h  # (B, n - 1)
+    # From here on NumPy, in place: a search step of one image takes as long as the operations take to start.
+    value, total = by_h[:images].numpy(), np.maximum(by_p[:images, -1].numpy(), _NOTHING)
+    scale = (1 / total)[:, None]
+    value *= scale
+    yes = by_p[:images, :-1].numpy() * scale
+    no = 1 - yes
+    for share in (yes, no):
+        np.maximum(share, _UNLIKELY, out=share)
+        logarithm = np.log(share)
+        logarithm *= share
+        value += logarithm
+    return torch.from_numpy(np.negative(value, out=value)), torch.from_numpy(total)
 
 
 def _rows(values: Tensor, images: int) -> Tensor:

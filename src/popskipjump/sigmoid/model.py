@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from popskipjump.errors import InputError
 
@@ -39,7 +40,7 @@ class LowRank(NamedTuple):
     """Factors of the probability and entropy tables; float32."""
 
     channel_p: Tensor  # (C, r), the first column all ones
-    place_p: Tensor  # (n r, n - 1)
+    place_p: Tensor  # (n r, n), the last column for the total weight
     channel_h: Tensor  # (C, q)
     place_h: Tensor  # (n q, n - 1)
 
@@ -135,16 +136,14 @@ class Grid:
     @cached_property
     def factors(self) -> LowRank:
         """The tables as sums of few products, for `mutual_information`."""
-        left_p, right_p = _low_rank(self.exact)
+        # A first column adds up the weights. With p = 1/2 + (p - 1/2) the rest has one rank less.
+        left_p, right_p = _low_rank(self.exact - 0.5)
         left_h, right_h = _low_rank(self.exact_entropy)
-        ones = torch.ones(self.channels, 1, dtype=torch.float64)  # a first column that adds up the weights
-        none = torch.zeros(len(right_p), 1, dtype=torch.float64)
-        return LowRank(
-            torch.cat((ones, left_p), dim=1).to(torch.float32),
-            self._by_position(torch.cat((none, right_p), dim=1)),
-            left_h.to(torch.float32),
-            self._by_position(right_h),
-        )
+        left_p, right_p = (functional.pad(part, (1, 0)) for part in (left_p, right_p))
+        left_p[:, 0], right_p[:, 0] = 1.0, 0.5
+        place_p = functional.pad(self._by_position(right_p), (0, 1))
+        place_p[:: right_p.shape[1], -1] = 1.0
+        return LowRank(left_p.to(torch.float32), place_p, left_h.to(torch.float32), self._by_position(right_h))
 
     def _by_position(self, factor: Tensor) -> Tensor:
         """Spread a `(2n - 2, r)` factor over centres and positions: float32 `(n r, n - 1)`."""

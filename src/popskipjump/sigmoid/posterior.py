@@ -13,7 +13,9 @@ from popskipjump.sigmoid.model import Grid
 
 _TOTAL = 2.0**60  # of new and rescaled weights: far above 1, so that cells have far to fall
 _SMALL = 2.0**20  # weights are rescaled below this total, long before float32 loses them
-_GONE = 1e-30  # a cell of less weight is given up: arithmetic with numbers near float32's end takes twice the time
+# A cell of less weight is given up: arithmetic with numbers near float32's end takes twice the time. An answer shrinks a
+# cell to 10^-6 of itself at the most, and looking at all cells takes time: so there is a look every few answers.
+_GONE, _LOOK_EVERY = 1e-18, 3
 
 
 class Estimate(NamedTuple):
@@ -35,15 +37,56 @@ class Estimate(NamedTuple):
         return self.low + self.high
 
 
+class Marginals(NamedTuple):
+    """Beliefs in the centres and in the channels, apart."""
+
+    grid: Grid
+    centre: Tensor  # (B, n) float64
+    channel: Tensor  # (B, C) float64
+
+    def select(self, rows: Tensor) -> Marginals:
+        """Those of some images: rows `(A,)`."""
+        return Marginals(self.grid, self.centre[rows], self.channel[rows])
+
+    def mean(self) -> Estimate:
+        """Mean a posteriori; of the slope, the mean of log10 s, in which the prior is even."""
+        centre = (self.centre * self.grid.position).sum(dim=1)
+        log_slope = (self.channel * self.grid.log_slope).sum(dim=1)
+        low, high = ((self.channel * floor).sum(dim=1) for floor in self.grid.floor.unbind(dim=1))
+        return Estimate(centre, log_slope, low, high)
+
+    def likely_floors(self) -> Tensor:
+        """The pair of floors with the largest belief, the first of equals: float64 `(B, 2)`."""
+        belief = self.channel.reshape(len(self.channel), -1, self.grid.slopes).sum(dim=2)
+        best = torch.from_numpy(belief.numpy().argmax(axis=1))
+        return torch.tensor(self.grid.floors, dtype=torch.float64)[best]
+
+    def centre_quantile(self, level: float) -> Tensor:
+        """The smallest centre below which the belief is at least `level`, between grid points: `(B,)` float64."""
+        below = self.centre.cumsum(dim=1)
+        upper = (below < level).sum(dim=1).clamp(max=self.grid.positions - 1)
+        rows = torch.arange(len(below))
+        before = torch.where(upper > 0, below[rows, (upper - 1).clamp(min=0)], 0.0)
+        share = ((level - before) / (below[rows, upper] - before).clamp(min=1e-12)).clamp(0, 1)
+        # Each grid point stands for the cell around it.
+        return ((upper - 0.5 + share) / (self.grid.positions - 1)).clamp(0, 1)
+
+    def centre_deviation(self) -> Tensor:
+        """Standard deviation of the centre: `(B,)` float64."""
+        mean = (self.centre * self.grid.position).sum(dim=1, keepdim=True)
+        return (self.centre * (self.grid.position - mean) ** 2).sum(dim=1).sqrt()
+
+
 class SigmoidPosterior:
     """Weights on a grid for each image. Not normalised: every question divides by their sum.
 
     `update` works in place, because the weights are what a search reads and writes most.
     """
 
-    def __init__(self, grid: Grid, weights: Tensor) -> None:
+    def __init__(self, grid: Grid, weights: Tensor, learned: int = 0) -> None:
         self.grid = grid
         self.weights = weights  # (B, n, C) float32
+        self._learned = learned  # answers for each image
 
     @classmethod
     def uniform(cls, grid: Grid, images: int) -> SigmoidPosterior:
@@ -56,7 +99,7 @@ class SigmoidPosterior:
 
     def select(self, rows: Tensor) -> SigmoidPosterior:
         """The posteriors of some images: rows `(A,)`."""
-        return SigmoidPosterior(self.grid, self.weights[rows])
+        return SigmoidPosterior(self.grid, self.weights[rows], self._learned)
 
     def update(self, index: list[int], answers: list[bool]) -> None:
         """Learn one answer for each image.
@@ -70,16 +113,25 @@ class SigmoidPosterior:
         # a product in half of torch's time, and there is one for every image and query of a search.
         for weight, place, answer in zip(self.weights.numpy(), index, answers, strict=True):
             np.multiply(weight, windows[answer][place], out=weight)
-        torch.threshold_(self.weights, _GONE, 0.0)
+        self._learned += 1
+        if self._learned % _LOOK_EVERY == 0:
+            torch.threshold_(self.weights, _GONE, 0.0)
 
     def rescale(self, total: Tensor) -> None:
         """Bring back weights that have become small: totals `(B,)`. Powers of two change no digit."""
-        for row in np.flatnonzero(total.numpy() < _SMALL).tolist():
+        small = total.numpy() < _SMALL
+        if not small.any():
+            return
+        for row in np.flatnonzero(small).tolist():
             mass = float(self.weights[row].sum())
             if mass > 0:
                 self.weights[row].mul_(_TOTAL * 2.0 ** -math.frexp(mass)[1])
             else:  # every cell was refuted: start again rather than divide by zero
                 self.weights[row].fill_(_TOTAL / self.weights[row].numel())
+
+    def marginals(self) -> Marginals:
+        """What most questions start from."""
+        return Marginals(self.grid, self.centre_marginal(), self.channel_marginal())
 
     def centre_marginal(self) -> Tensor:
         """Belief in each centre: float64 `(B, n)`."""
@@ -92,12 +144,8 @@ class SigmoidPosterior:
         return mass / mass.sum(dim=1, keepdim=True)
 
     def mean(self) -> Estimate:
-        """Mean a posteriori; of the slope, the mean of log10 s, in which the prior is even."""
-        by_channel = self.channel_marginal()
-        centre = (self.centre_marginal() * self.grid.position).sum(dim=1)
-        log_slope = (by_channel * self.grid.log_slope).sum(dim=1)
-        low, high = ((by_channel * floor).sum(dim=1) for floor in self.grid.floor.unbind(dim=1))
-        return Estimate(centre, log_slope, low, high)
+        """See `Marginals`."""
+        return self.marginals().mean()
 
     def mode(self) -> Estimate:
         """Maximum a posteriori, the first of equals."""
@@ -107,23 +155,13 @@ class SigmoidPosterior:
         return Estimate(self.grid.position[place], self.grid.log_slope[channel], low, high)
 
     def likely_floors(self) -> Tensor:
-        """The pair of floors with the largest belief, the first of equals: float64 `(B, 2)`."""
-        belief = self.channel_marginal().reshape(len(self), -1, self.grid.slopes).sum(dim=2)
-        best = torch.from_numpy(belief.numpy().argmax(axis=1))
-        return torch.tensor(self.grid.floors, dtype=torch.float64)[best]
+        """See `Marginals`."""
+        return self.marginals().likely_floors()
 
     def centre_quantile(self, level: float) -> Tensor:
-        """The smallest centre below which the belief is at least `level`, between grid points: `(B,)` float64."""
-        below = self.centre_marginal().cumsum(dim=1)
-        upper = (below < level).sum(dim=1).clamp(max=self.grid.positions - 1)
-        rows = torch.arange(len(below))
-        before = torch.where(upper > 0, below[rows, (upper - 1).clamp(min=0)], 0.0)
-        share = ((level - before) / (below[rows, upper] - before).clamp(min=1e-12)).clamp(0, 1)
-        # Each grid point stands for the cell around it.
-        return ((upper - 0.5 + share) / (self.grid.positions - 1)).clamp(0, 1)
+        """See `Marginals`."""
+        return self.marginals().centre_quantile(level)
 
     def centre_deviation(self) -> Tensor:
-        """Standard deviation of the centre: `(B,)` float64."""
-        belief, place = self.centre_marginal(), self.grid.position
-        mean = (belief * place).sum(dim=1, keepdim=True)
-        return (belief * (place - mean) ** 2).sum(dim=1).sqrt()
+        """See `Marginals`."""
+        return self.marginals().centre_deviation()

@@ -17,6 +17,7 @@ from popskipjump.errors import InputError
 from popskipjump.geometry import per_row
 
 CHUNK = 512  # rows of one call to the classifier: large enough for its best speed, small enough for the cache
+STRETCH = 128  # directions whose sum is taken in one go, whatever the chunks
 
 
 class Spread(Protocol):
@@ -140,70 +141,100 @@ def accumulate(
     sums = torch.zeros(len(counts), 2, problem.dimension, device=problem.device)
     answers = torch.zeros(len(counts), device=problem.device)
     by_image, totals = border.point.unbind(0), sums.unbind(0)
-    chunks = chunks_of(counts.tolist(), rows_per_block, capacity)
-    for chunk, blocks, scales, images in _drawn(problem, border, spread, chunks, iteration, sphere):
-        sizes = [piece.size for piece in chunk]
-        used = buffer[: len(images)]
-        parts = torch.split(used, sizes)
-        for piece, part, block, scale in zip(chunk, parts, blocks, scales, strict=True):
-            torch.addcmul(by_image[piece.image], block[: piece.size], scale, out=part)
-        weight = weights[:, : len(used)]
-        answer = weight[0].copy_(problem.decide(used, border.rows[images], "direction")).mul_(2).sub_(1)
-        for piece, part, factor in zip(chunk, parts, torch.split(weight, sizes, dim=1), strict=True):
-            totals[piece.image].addmm_(factor, part)
-        answers.index_add_(0, problem.there(images), answer)  # whole numbers: in any order
-    return sums, answers
+    chunks = chunks_of(counts.tolist(), rows_per_block, capacity, STRETCH)
+    for chunk in _drawn(problem, border, spread, chunks, iteration, sphere):
+        used, weight = buffer[: len(chunk.rows)], weights[:, : len(chunk.rows)]
+        parts = torch.split(used, [piece.size for piece in chunk.pieces])
+        for piece, part, block, scale in zip(chunk.pieces, parts, chunk.blocks, chunk.scales, strict=True):
+            torch.addcmul(by_image[piece.image], block, scale, out=part)
+        weight[0].copy_(problem.decide(used, chunk.rows, "direction"))
+        images, sizes = _stretches(chunk.pieces)
+        for image, part, factor in zip(
+            images, torch.split(used, sizes), torch.split(weight, sizes, dim=1), strict=True
+        ):
+            totals[image].addmm_(factor, part)
+        answers.index_add_(0, chunk.images, weight[0])  # whole numbers: in any order
+    # From 1 and 0 to +1 and -1.
+    sums[:, 0].mul_(2).sub_(sums[:, 1])
+    return sums, answers.mul_(2).sub_(problem.on_device(counts))
 
 
 class Piece(NamedTuple):
-    """One block of one image's directions."""
+    """Directions of one block of one image."""
 
     image: int
-    number: int
+    number: int  # of the block
     size: int
+    first: int = 0  # of the block's rows
 
 
-def chunks_of(counts: list[int], block: int, capacity: int) -> Iterator[list[Piece]]:
-    """Pack blocks into chunks of at most `capacity` rows; a block is never divided.
+def chunks_of(counts: list[int], block: int, capacity: int, stretch: int | None = None) -> Iterator[list[Piece]]:
+    """Pack blocks into chunks of at most `capacity` rows.
 
-    The blocks of an image are the same whatever the chunks, so its sums are too, to the last digit.
+    A block is divided between chunks at multiples of `stretch` rows alone; without it, never. What is added up
+    stretch by stretch is then the same whatever the chunks, to the last digit.
     """
     chunk: list[Piece] = []
-    filled = 0
+    free = capacity
     for image, count in enumerate(counts):
         for number, start in enumerate(range(0, count, block)):
             size = min(block, count - start)
-            if filled + size > capacity:
-                yield chunk
-                chunk, filled = [], 0
-            chunk.append(Piece(image, number, size))
-            filled += size
+            first = 0
+            while first < size:
+                rest = size - first
+                fits = rest if rest <= free else free // stretch * stretch if stretch else 0
+                if fits:
+                    chunk.append(Piece(image, number, fits, first))
+                    first, free = first + fits, free - fits
+                if first < size:
+                    yield chunk
+                    chunk, free = [], capacity
     if chunk:
         yield chunk
 
 
+def _stretches(pieces: list[Piece]) -> tuple[list[int], list[int]]:
+    """The images and sizes of the stretches of a chunk."""
+    images, sizes = [], []
+    for piece in pieces:
+        whole, rest = divmod(piece.size, STRETCH)
+        parts = [STRETCH] * whole + [rest] * (rest > 0)
+        images += [piece.image] * len(parts)
+        sizes += parts
+    return images, sizes
+
+
+class _Chunk(NamedTuple):
+    """What one call to the classifier asks, M rows."""
+
+    pieces: list[Piece]
+    blocks: list[Tensor]  # of each piece `(size, d)`
+    scales: tuple[Tensor, ...]  # of each piece `(d,)`, to multiply its block with
+    images: Tensor  # (M,) int64, on the device: as rows of the border
+    rows: Tensor  # (M,) int64, on the CPU: as rows of the problem
+
+
 def _drawn(
     problem: Problem, border: Border, spread: Tensor, chunks: Iterator[list[Piece]], iteration: int, sphere: bool
-) -> Iterator[tuple[list[Piece], list[Tensor], list[Tensor], Tensor]]:
-    """Each chunk with its directions: for every piece a block `(block, d)` and the scales `(d,)` to multiply it with.
-
-    Then the image of each row, int64 `(M,)` on the CPU. All of this is made for many chunks in one go, which costs
-    little more than for one.
-    """
+) -> Iterator[_Chunk]:
+    """The chunks with their directions, made for many of them in one go, which costs little more than for one."""
     pool = DirectionPool.of(problem, sphere)
     at_once = blocks_at_once(problem.dimension)
     while ahead := _take(chunks, at_once):
         pieces = [piece for chunk in ahead for piece in chunk]
         images = torch.tensor([piece.image for piece in pieces])
         numbers = torch.tensor([piece.number for piece in pieces])
-        blocks, signs = pool.draw(border.rows[images], iteration, numbers)
+        whole, signs = pool.draw(border.rows[images], iteration, numbers)
+        blocks = [block[p.first : p.first + p.size] for block, p in zip(whole, pieces, strict=True)]
         scales = signs.mul_(per_row(spread[problem.there(images)])).unbind(0)
         image_of_row = images.repeat_interleave(torch.tensor([piece.size for piece in pieces]))
-        rows = torch.split(image_of_row, [sum(piece.size for piece in chunk) for chunk in ahead])
+        sizes = [sum(piece.size for piece in chunk) for chunk in ahead]
+        split_images = torch.split(problem.there(image_of_row), sizes)
+        split_rows = torch.split(border.rows[image_of_row], sizes)
         start = 0
-        for chunk, mine in zip(ahead, rows, strict=True):
+        for chunk, mine, rows in zip(ahead, split_images, split_rows, strict=True):
             part = slice(start, start + len(chunk))
-            yield chunk, blocks[part], list(scales[part]), mine
+            yield _Chunk(chunk, blocks[part], scales[part], mine, rows)
             start += len(chunk)
 
 

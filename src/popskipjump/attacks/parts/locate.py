@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -18,6 +19,7 @@ from popskipjump.rng import uniform
 from popskipjump.sigmoid import (
     Estimate,
     Grid,
+    Marginals,
     SigmoidPosterior,
     expected_ratio,
     expected_sample_size,
@@ -138,8 +140,9 @@ class BayesianSearch:
             search.ask()
         return search.result()
 
-    def effort(self, posterior: SigmoidPosterior, estimate: Estimate, sample_size: str) -> Tensor:
+    def effort(self, posterior: SigmoidPosterior, belief: Marginals, estimate: Estimate) -> Tensor:
         """Sample size in units of the noiseless one: `(B,)` float64."""
+        sample_size = self.sample_size
         if sample_size == "signal":
             table = signal_table(posterior.grid, self.spread)
             return effort_of(expected_ratio(posterior, table, estimate.centre))
@@ -152,7 +155,7 @@ class BayesianSearch:
             return effort_at(here, slope, self.spread, lost).squeeze(1)
         offset = torch.cat((here, posterior.grid.position - estimate.centre.unsqueeze(1)), dim=1)
         effort = effort_at(offset, slope, self.spread, lost)  # in the first column, at the centre
-        return (posterior.centre_marginal() * torch.minimum(effort[:, 1:], _TAIL * effort[:, :1])).sum(dim=1)
+        return (belief.centre * torch.minimum(effort[:, 1:], _TAIL * effort[:, :1])).sum(dim=1)
 
 
 class _Lines(NamedTuple):
@@ -172,6 +175,14 @@ class _Lines(NamedTuple):
         return self if times == 1 else _Lines(*(part.repeat_interleave(times, dim=0) for part in self))
 
 
+class _Asking(NamedTuple):
+    """Lines ready to be asked at positions."""
+
+    rows: Tensor  # (A m,) int64, on the CPU: m questions of each image side by side
+    points: Callable[[Tensor], Tensor]  # (A m,) -> (A m, d)
+    questions: int  # m
+
+
 class _Search:
     """One search of all images in lock-step; those that are done leave at the next check."""
 
@@ -186,7 +197,9 @@ class _Search:
     ) -> None:
         self.config, self.problem, self.rows, self.outer, self.iteration = config, problem, rows, outer, iteration
         self.grid = shared_grid(config.grid)
+        self.places = self.grid.askable.to(torch.float32).numpy()
         self.lines = _Lines(rows, outer, problem.originals(rows))
+        self.asking: _Asking | None = None  # of these lines
         self.posterior = self._prior(previous)
         self.going = torch.arange(len(rows))  # images still searching, as rows of this search
         self.asked = 0
@@ -199,7 +212,9 @@ class _Search:
         self.searched = torch.zeros(len(rows), dtype=torch.int64)
         self.settled = torch.zeros(len(rows), dtype=torch.bool)
         self.found = Estimate(*(torch.zeros(len(rows), dtype=torch.float64) for _ in range(4)))
-        self.log: list[tuple[Indices, Indices, Indices]] = []  # for each step: who was asked (A,), where, the answers
+        self.log: list[
+            tuple[Indices, Indices, list[bool]]
+        ] = []  # for each step: who was asked (A,), where, the answers
 
     def _prior(self, previous: Border | None) -> SigmoidPosterior:
         prior = SigmoidPosterior.uniform(self.grid, len(self.rows))
@@ -226,16 +241,24 @@ class _Search:
         if not len(self.going):
             return
         steps = self._positions()[: self.config.limit - self.asked]  # (m, A)
-        position = torch.from_numpy(self.grid.askable.numpy()[steps.T.ravel()])  # (A m,), an image's side by side
-        lines = self.lines.repeated(len(steps))
-        points = self.problem.norm.blend(lines.outer, lines.original, self.problem.on_device(position))
-        answers = self.problem.decide(points, lines.rows, "search").reshape(-1, len(steps)).T.cpu().tolist()
-        for index, said in zip(steps.tolist(), answers, strict=True):
-            self.posterior.update(index, said)
-            self.log.append((self.going.numpy(), np.array(index), np.array(said, dtype=np.int64)))
+        asking = self._prepared(len(steps))
+        position = torch.from_numpy(self.places[steps.T.ravel()])  # (A m,)
+        points = asking.points(self.problem.on_device(position))
+        answers = self.problem.decide(points, asking.rows, "search").cpu().tolist()
+        for number, index in enumerate(steps):
+            said = answers[number :: len(steps)]
+            self.posterior.update(index.tolist(), said)
+            self.log.append((self.going.numpy(), index, said))
         self.asked += len(steps)
         if self.asked % self.config.check_every < self.config.per_step or self.asked >= self.config.limit:
             self._check()
+
+    def _prepared(self, questions: int) -> _Asking:
+        """The lines, each for so many questions, made once for as long as they stay the same."""
+        if self.asking is None or self.asking.questions != questions:
+            lines = self.lines.repeated(questions)
+            self.asking = _Asking(lines.rows, self.problem.norm.between(lines.outer, lines.original), questions)
+        return self.asking
 
     def _positions(self) -> Indices:
         """Grid indices `(m, A)`: `per_step` for each image."""
@@ -247,7 +270,8 @@ class _Search:
             self.posterior.rescale(self.posterior.weights.sum(dim=(1, 2)))
             value = -expected_sample_size(self.posterior, effort_table(self.grid, config.spread)).to(torch.float32)
         if config.per_step == 1 or config.spread_over >= 1.0:
-            return np.repeat(value.numpy().argmax(axis=1)[None], config.per_step, axis=0)
+            best = value.numpy().argmax(axis=1)[None]
+            return best if config.per_step == 1 else np.repeat(best, config.per_step, axis=0)
         return self._near_best(value)
 
     def _near_best(self, value: Tensor) -> Indices:
@@ -265,8 +289,10 @@ class _Search:
 
     def _check(self) -> None:
         """The stopping rule: stop when k queries change the directions' number by no more than k."""
-        estimate = self._estimate()
-        now = self.config.effort(self.posterior, estimate, self.config.sample_size) * self.noiseless
+        belief = self.posterior.marginals()
+        estimate = self._estimate(self.posterior, belief)
+        effort = self.config.effort(self.posterior, belief, estimate)
+        now = effort * self.noiseless
         settled = (now - self.before).abs() <= self.config.check_every
         # A number beyond the limit settles nothing, even if it stands still: before so many directions are asked, a
         # tenth of them goes into knowing whether there is anything to find.
@@ -277,25 +303,26 @@ class _Search:
         asked_enough = self.asked >= self.config.count.limit / 10
         self._leave(settled | (beyond & asked_enough) | torch.full_like(settled, self.asked >= self.config.limit))
 
-    def _estimate(self) -> Estimate:
-        return self.posterior.mean() if self.config.estimate == "mean" else self.posterior.mode()
+    def _estimate(self, posterior: SigmoidPosterior, belief: Marginals) -> Estimate:
+        return belief.mean() if self.config.estimate == "mean" else posterior.mode()
 
     def _leave(self, done: Tensor) -> None:
         """Write down the results of some of the searching images and let them go: bool over `going`."""
         if not bool(done.any()):
             return
         who, posterior = self.going[done], self.posterior.select(done)
-        estimate = posterior.mean() if self.config.estimate == "mean" else posterior.mode()
+        belief = posterior.marginals()
+        estimate = self._estimate(posterior, belief)
         self.position[who] = estimate.centre
-        self.safe[who] = torch.minimum(posterior.centre_quantile(1 - self.config.confidence), estimate.centre)
-        least = self.config.at_least * floor_cost(posterior.likely_floors().sum(dim=1))
-        self.effort[who] = self.config.effort(posterior, estimate, self.config.sample_size).maximum(least)
+        self.safe[who] = torch.minimum(belief.centre_quantile(1 - self.config.confidence), estimate.centre)
+        least = self.config.at_least * floor_cost(belief.likely_floors().sum(dim=1))
+        self.effort[who] = self.config.effort(posterior, belief, estimate).maximum(least)
         self.searched[who] = self.asked
         for kept, value in zip(self.found, estimate, strict=True):
             kept[who] = value
         stays = ~done
         self.going, self.posterior, self.before = self.going[stays], self.posterior.select(stays), self.before[stays]
-        self.lines = self.lines.select(stays)
+        self.lines, self.asking = self.lines.select(stays), None
 
     def result(self) -> Border:
         """What was found for all images."""
@@ -317,8 +344,8 @@ class _Search:
         shape = (len(self.rows), 2, len(self.grid.askable))
         if not self.log:
             return torch.zeros(shape, dtype=torch.int64)
-        who, where, said = (torch.from_numpy(np.concatenate(column)) for column in zip(*self.log, strict=True))
+        who, where, said = (np.concatenate(column) for column in zip(*self.log, strict=True))
         probes = torch.zeros(shape, dtype=torch.int64)
-        for row, count in enumerate((torch.ones_like(said), said)):
-            probes[:, row].index_put_((who, where), count, accumulate=True)
+        for row, count in enumerate((1, said)):
+            np.add.at(probes[:, row].numpy(), (who, where), count)
         return probes
