@@ -149,10 +149,9 @@ class Metered:
 class Blind:
     """An oracle that shows no white box, so that nothing but the attack is timed."""
 
-    checked = True
-
     def __init__(self, oracle: psj.Classifier) -> None:
         self.oracle, self.device = oracle, oracle.device
+        self.checked, self.numbered = oracle.checked, oracle.numbered
 
     def ask(self, points: torch.Tensor, ticket: Ticket) -> torch.Tensor:
         """See `Oracle`."""

@@ -61,7 +61,8 @@ class Problem:
 
     def on_device(self, values: Tensor) -> Tensor:
         """Numbers of the images, float32, where the images lie."""
-        values = values.to(torch.float32)  # some devices have no float64
+        if values.dtype != torch.float32:  # some devices have no float64
+            values = values.to(torch.float32)
         return values if self._on_cpu else values.to(self.device, non_blocking=True)
 
     def there(self, index: Tensor) -> Tensor:
@@ -96,13 +97,15 @@ class Problem:
             alive = torch.tensor([row not in self.failed for row in rows.tolist()], dtype=torch.bool)
             if not bool(alive.all()):
                 return self._decide_some(points, rows, phase, alive)
-        with self.ledger.during(phase):
-            try:
-                decisions = self._ask(points, rows)
-            except (BudgetError, StorageError):  # no fault of the classifier
-                raise
-            except Exception as error:
-                decisions = self._ask_each(points, rows, error)
+        before, self.ledger.phase = self.ledger.phase, phase
+        try:
+            decisions = self._ask(points, rows)
+        except (BudgetError, StorageError):  # no fault of the classifier
+            raise
+        except Exception as error:
+            decisions = self._ask_each(points, rows, error)
+        finally:
+            self.ledger.phase = before
         if self.on_queries is not None:
             self.on_queries(len(rows) * self.votes)
         return decisions
@@ -127,7 +130,7 @@ class Problem:
 
     def _ask(self, points: Tensor, rows: Tensor) -> Tensor:
         labels = self.oracle.ask(points.reshape(-1, *self.shape), Ticket(rows))
-        if labels.shape != (len(rows),):
+        if labels.shape != rows.shape:
             raise OracleError(f"the classifier was asked for {len(rows)} labels and gave {tuple(labels.shape)}.")
         return self.criterion.decide(self.there(labels), self.there(rows))
 

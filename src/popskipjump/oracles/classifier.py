@@ -118,7 +118,7 @@ class TorchModel:
             raise InputError("this model gives labels only; logits are needed here.")
         # The frozen copy has no gradient.
         logits = (self.module if torch.is_grad_enabled() else self.forward)(points)
-        if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(points):
+        if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[0] != points.shape[0]:
             shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
             raise OracleError(
                 f"the module was given {len(points)} inputs and returned {shape}; it must return logits of shape "
@@ -175,15 +175,17 @@ class Classifier:
     ) -> None:
         self.model, self.noise = model, noise
         self.device = model.device
+        self.numbered = noise is not None  # whether the answers depend on the numbers of the queries
         self._key = Key(seed).child("noise")
         self._max_rows = max_rows
 
     def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         """See `Oracle`."""
-        rows = chunk_rows(points.numel() // len(points), self._max_rows) if len(points) else 1
-        if len(points) <= rows:
+        count = points.shape[0]  # len() of a tensor takes its time
+        rows = chunk_rows(points.numel() // count, self._max_rows) if count else 1
+        if count <= rows:
             return self._answer(points, ticket)
-        parts = [slice(i, i + rows) for i in range(0, len(points), rows)]
+        parts = [slice(i, i + rows) for i in range(0, count, rows)]
         return torch.cat([self._answer(points[part], ticket.part(part)) for part in parts])
 
     def _answer(self, points: Tensor, ticket: Ticket) -> Tensor:

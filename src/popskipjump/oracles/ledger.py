@@ -23,6 +23,8 @@ class Ledger:
 
     def __init__(self, images: int, budget: int | Tensor | None = None) -> None:
         self.total = torch.zeros(images, dtype=torch.int64)  # (B,)
+        self._total: Numbers = self.total.numpy()  # the same memory; so are the next
+        self._by_phase: dict[str, Numbers] = {}
         self.by_phase: dict[str, Tensor] = {}  # phase -> (B,)
         self.phase = "other"
         self.reserved = 0  # queries of each image kept for later phases
@@ -67,45 +69,47 @@ class Ledger:
         if self._budget is not None and int(self.total[row]) + queries > int(self._budget[row]):
             raise BudgetError(f"{queries} more queries would exceed the budget of image {row}; nothing was asked.")
 
-    def charge(self, rows: Tensor) -> Tensor:
+    def charge(self, rows: Tensor, number: bool = True) -> Tensor | None:
         """Count one query for each entry of `rows` and number them.
 
         Args:
             rows: `(M,)` int64, non-decreasing: the image row of each query.
+            number: whether the numbers are wanted.
 
         Returns:
-            `(M,)` int64: how many queries that image had asked before each.
+            `(M,)` int64: how many queries that image had asked before each; None if they are not wanted.
         """
         # NumPy on the same memory: these arrays are short, and torch takes longer to start than to count.
-        row, total = rows.numpy(), self.total.numpy()
+        row, total = rows.numpy(), self._total
         if len(row) and row[0] == row[-1]:
-            return self._charge_one(int(row[0]), len(row))
+            return self._charge_one(int(row[0]), len(row), number)
         counts = np.bincount(row, minlength=len(total))
         if self._budget is not None and (total + counts > self._budget.numpy())[counts > 0].any():
             raise self._exceeded()
-        ahead = total - counts.cumsum()  # what an image had before, less the rows above its own
-        ahead += counts
         total += counts
         self._of_phase()[:] += counts
-        serial = ahead[row]
+        if not number:
+            return None
+        # What an image had before, less the rows above its own, and the place among all rows.
+        serial = (total - counts.cumsum())[row]
         serial += np.arange(len(row))
         return torch.from_numpy(serial)
 
-    def _charge_one(self, row: int, count: int) -> Tensor:
+    def _charge_one(self, row: int, count: int, number: bool) -> Tensor | None:
         """`charge` for queries of one image: its search asks one at a time, and that should be cheap."""
-        total = self.total.numpy()
-        before = int(total[row])
+        before = int(self._total[row])
         if self._budget is not None and before + count > int(self._budget[row]):
             raise self._exceeded()
-        total[row] += count
+        self._total[row] += count
         self._of_phase()[row] += count
-        return torch.arange(before, before + count)
+        return torch.arange(before, before + count) if number else None
 
     def _of_phase(self) -> Numbers:
         """The counts of this phase `(B,)`, to be changed in place."""
-        if self.phase not in self.by_phase:
+        if self.phase not in self._by_phase:
             self.by_phase[self.phase] = torch.zeros_like(self.total)
-        return self.by_phase[self.phase].numpy()
+            self._by_phase[self.phase] = self.by_phase[self.phase].numpy()
+        return self._by_phase[self.phase]
 
     def _exceeded(self) -> BudgetError:
         return BudgetError(f"a query in phase {self.phase!r} would exceed the budget; nothing was asked.")
@@ -122,11 +126,12 @@ class Counted:
         self.device = device_of(oracle)
         self._numbered = bool((image_id == torch.arange(len(image_id))).all())  # by their rows
         self._checked = bool(getattr(oracle, "checked", False))
+        self._number = bool(getattr(oracle, "numbered", True))
         self._seen = False
 
     def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         """See `Oracle`."""
-        serial = self.ledger.charge(ticket.image)
+        serial = self.ledger.charge(ticket.image, self._number)
         image = ticket.image if self._numbered else self.image_id[ticket.image]
         answer = self.oracle.ask(points, Ticket(image, serial))
         if self._checked:

@@ -4,6 +4,7 @@ from popskipjump.sigmoid.acquisition import (
     exact_information,
     expected_ratio,
     expected_sample_size,
+    information,
     mutual_information,
 )
 from popskipjump.sigmoid.model import Grid, entropy, noisy_sigmoid, shared_grid
@@ -27,6 +28,7 @@ __all__ = [
     "expected_cosine",
     "expected_ratio",
     "expected_sample_size",
+    "information",
     "mutual_information",
     "noisy_sigmoid",
     "queries_for_cosine",

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from popskipjump.sigmoid.model import Grid, entropy
+from popskipjump.sigmoid.model import Floats, Grid, entropy
 from popskipjump.sigmoid.posterior import SigmoidPosterior
 
 _NOTHING = np.float32(1e-30)  # the smallest total weight: refuted beliefs are renewed before they are used
@@ -21,23 +21,29 @@ def mutual_information(posterior: SigmoidPosterior) -> tuple[Tensor, Tensor]:
     Returns:
         `(B, n - 1)` nats, and `(B,)` the total weight of each image.
     """
+    value, total = information(posterior)
+    return torch.from_numpy(value), torch.from_numpy(total)
+
+
+def information(posterior: SigmoidPosterior) -> tuple[Floats, Floats]:
+    """`mutual_information` as NumPy arrays, on which a search goes on."""
     weights, factors = posterior.weights, posterior.grid.factors
     images, _, channels = weights.shape
     flat = weights.reshape(-1, channels)
     by_p = _rows(flat @ factors.channel_p, images) @ factors.place_p  # (B, n)
     by_h = _rows(flat @ factors.channel_h, images) @ factors.place_h  # (B, n - 1)
-    # From here on NumPy, in place: a search step of one image takes as long as the operations take to start.
-    value, total = by_h[:images].numpy(), np.maximum(by_p[:images, -1].numpy(), _NOTHING)
-    scale = (1 / total)[:, None]
-    value *= scale
-    yes = by_p[:images, :-1].numpy() * scale
-    no = 1 - yes
-    for share in (yes, no):
-        np.maximum(share, _UNLIKELY, out=share)
-        logarithm = np.log(share)
-        logarithm *= share
-        value += logarithm
-    return torch.from_numpy(np.negative(value, out=value)), torch.from_numpy(total)
+    # From here on NumPy, and few steps of it: for one image they take as long as they take to start.
+    weight, value = by_p.numpy()[:images], by_h.numpy()[:images]
+    total = np.maximum(weight[:, -1:], _NOTHING)
+    share = np.empty((2, *value.shape), dtype=np.float32)  # of both answers
+    np.divide(weight[:, :-1], total, out=share[0])
+    np.subtract(1, share[0], out=share[1])
+    np.maximum(share, _UNLIKELY, out=share)
+    share *= np.log(share)
+    value /= -total
+    value -= share[0]
+    value -= share[1]
+    return value, total[:, 0]
 
 
 def _rows(values: Tensor, images: int) -> Tensor:
@@ -46,8 +52,7 @@ def _rows(values: Tensor, images: int) -> Tensor:
     The product of a single row takes another path through the linear algebra library, with other last digits; an
     image's search must not depend on its company.
     """
-    rows = values.reshape(images, -1)
-    return rows if images > 1 else rows.expand(2, -1)
+    return values.reshape(images, -1) if images > 1 else values.reshape(1, -1).expand(2, -1)
 
 
 def exact_information(posterior: SigmoidPosterior) -> Tensor:

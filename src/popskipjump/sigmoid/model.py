@@ -98,6 +98,11 @@ class Grid:
         return torch.tensor(self.floors, dtype=torch.float64).repeat_interleave(self.slopes, dim=0)
 
     @cached_property
+    def parameters(self) -> Tensor:
+        """`(3, C)` float64: log10 s, low and high of each channel."""
+        return torch.stack((self.log_slope, *self.floor.unbind(dim=1)))
+
+    @cached_property
     def lag(self) -> Tensor:
         """`(2n - 1,)` float64, falling, between centres: rows n-1-i .. 2n-2-i belong to centre i and all centres."""
         step = 1 / (self.positions - 1)

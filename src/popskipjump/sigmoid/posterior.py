@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from popskipjump.sigmoid.model import Grid
+from popskipjump.sigmoid.model import Floats, Grid
 
 _TOTAL = 2.0**60  # of new and rescaled weights: far above 1, so that cells have far to fall
 _SMALL = 2.0**20  # weights are rescaled below this total, long before float32 loses them
-# A cell of less weight is given up: arithmetic with numbers near float32's end takes twice the time. An answer shrinks a
-# cell to 10^-6 of itself at the most, and looking at all cells takes time: so there is a look every few answers.
+# A cell of less weight is given up: arithmetic with numbers near float32's end takes twice the time. An answer shrinks
+# a cell to 10^-6 of itself at the most, and looking at all cells takes time: so there is a look every few answers.
 _GONE, _LOOK_EVERY = 1e-18, 3
 
 
@@ -51,8 +51,7 @@ class Marginals(NamedTuple):
     def mean(self) -> Estimate:
         """Mean a posteriori; of the slope, the mean of log10 s, in which the prior is even."""
         centre = (self.centre * self.grid.position).sum(dim=1)
-        log_slope = (self.channel * self.grid.log_slope).sum(dim=1)
-        low, high = ((self.channel * floor).sum(dim=1) for floor in self.grid.floor.unbind(dim=1))
+        log_slope, low, high = (self.channel.unsqueeze(1) * self.grid.parameters).sum(dim=2).unbind(dim=1)
         return Estimate(centre, log_slope, low, high)
 
     def likely_floors(self) -> Tensor:
@@ -117,12 +116,12 @@ class SigmoidPosterior:
         if self._learned % _LOOK_EVERY == 0:
             torch.threshold_(self.weights, _GONE, 0.0)
 
-    def rescale(self, total: Tensor) -> None:
+    def rescale(self, total: Tensor | Floats) -> None:
         """Bring back weights that have become small: totals `(B,)`. Powers of two change no digit."""
-        small = total.numpy() < _SMALL
-        if not small.any():
+        totals = total.numpy() if isinstance(total, Tensor) else total
+        if totals.min(initial=_TOTAL) >= _SMALL:  # as a rule, and soon seen
             return
-        for row in np.flatnonzero(small).tolist():
+        for row in np.flatnonzero(totals < _SMALL).tolist():
             mass = float(self.weights[row].sum())
             if mass > 0:
                 self.weights[row].mul_(_TOTAL * 2.0 ** -math.frexp(mass)[1])

@@ -30,9 +30,12 @@ def answer_correlation(offset: Tensor, slope: Tensor, spread: Tensor | float, lo
     # The difference of two erf loses all digits on a steep slope, where the Taylor series has them.
     half = 0.5 / steep
     finite = steep * (torch.erf((shifted + half) / math.sqrt(2)) - torch.erf((shifted - half) / math.sqrt(2)))
-    step = math.sqrt(2 / math.pi) * torch.exp(-(shifted**2) / 2)
-    series = step * (1 + (shifted**2 - 1) * half**2 / 6)
-    return (1 - torch.as_tensor(lost)) * torch.where(half < 1e-2, series, finite)
+    is_steep = half < 1e-2
+    if bool(is_steep.any()):
+        step = math.sqrt(2 / math.pi) * torch.exp(-(shifted**2) / 2)
+        series = step * (1 + (shifted**2 - 1) * half**2 / 6)
+        finite = torch.where(is_steep, series, finite)
+    return (1 - torch.as_tensor(lost)) * finite
 
 
 def expected_cosine(count: Tensor | float, dimension: int, correlation: Tensor) -> Tensor:

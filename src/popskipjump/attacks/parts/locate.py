@@ -23,7 +23,7 @@ from popskipjump.sigmoid import (
     SigmoidPosterior,
     expected_ratio,
     expected_sample_size,
-    mutual_information,
+    information,
     shared_grid,
 )
 
@@ -136,7 +136,7 @@ class BayesianSearch:
     ) -> Border:
         """See `Locate`."""
         search = _Search(self, problem, rows, outer, iteration, previous)
-        while len(search.going):
+        while search.lines.count:
             search.ask()
         return search.result()
 
@@ -165,6 +165,11 @@ class _Lines(NamedTuple):
     outer: Tensor  # (A, d)
     original: Tensor  # (A, d)
 
+    @property
+    def count(self) -> int:
+        """A."""
+        return self.rows.shape[0]
+
     def select(self, stays: Tensor) -> _Lines:
         """Some of them: bool `(A,)` on the CPU."""
         there = stays.to(self.outer.device)
@@ -181,6 +186,19 @@ class _Asking(NamedTuple):
     rows: Tensor  # (A m,) int64, on the CPU: m questions of each image side by side
     points: Callable[[Tensor], Tensor]  # (A m,) -> (A m, d)
     questions: int  # m
+
+
+class _Found(NamedTuple):
+    """What a search knows of its images."""
+
+    belief: Marginals
+    estimate: Estimate
+    effort: Tensor  # (A,) float64
+
+    def select(self, chosen: Tensor) -> _Found:
+        """Of some images: bool `(A,)`."""
+        estimate = Estimate(*(value[chosen] for value in self.estimate))
+        return _Found(self.belief.select(chosen), estimate, self.effort[chosen])
 
 
 class _Search:
@@ -238,7 +256,7 @@ class _Search:
         """One step: choose positions, ask, learn; look at the stopping rule when it is time."""
         if self.problem.ledger.limited or self.problem.failed:
             self._leave(cannot_ask(self.problem, self.lines.rows, self.config.per_step))
-        if not len(self.going):
+        if not self.lines.count:
             return
         steps = self._positions()[: self.config.limit - self.asked]  # (m, A)
         asking = self._prepared(len(steps))
@@ -264,15 +282,16 @@ class _Search:
         """Grid indices `(m, A)`: `per_step` for each image."""
         config = self.config
         if config.acquisition == "information":
-            value, total = mutual_information(self.posterior)
+            value, total = information(self.posterior)
             self.posterior.rescale(total)
         else:
             self.posterior.rescale(self.posterior.weights.sum(dim=(1, 2)))
-            value = -expected_sample_size(self.posterior, effort_table(self.grid, config.spread)).to(torch.float32)
+            sizes = expected_sample_size(self.posterior, effort_table(self.grid, config.spread))
+            value = -sizes.to(torch.float32).numpy()
         if config.per_step == 1 or config.spread_over >= 1.0:
-            best = value.numpy().argmax(axis=1)[None]
+            best = value.argmax(axis=1)[None]
             return best if config.per_step == 1 else np.repeat(best, config.per_step, axis=0)
-        return self._near_best(value)
+        return self._near_best(torch.from_numpy(value))
 
     def _near_best(self, value: Tensor) -> Indices:
         """Positions drawn evenly among those that are nearly as good as the best."""
@@ -289,10 +308,8 @@ class _Search:
 
     def _check(self) -> None:
         """The stopping rule: stop when k queries change the directions' number by no more than k."""
-        belief = self.posterior.marginals()
-        estimate = self._estimate(self.posterior, belief)
-        effort = self.config.effort(self.posterior, belief, estimate)
-        now = effort * self.noiseless
+        found = self._found()
+        now = found.effort * self.noiseless
         settled = (now - self.before).abs() <= self.config.check_every
         # A number beyond the limit settles nothing, even if it stands still: before so many directions are asked, a
         # tenth of them goes into knowing whether there is anything to find.
@@ -301,22 +318,27 @@ class _Search:
         self.settled[self.going[settled]] = True
         self.before = now
         asked_enough = self.asked >= self.config.count.limit / 10
-        self._leave(settled | (beyond & asked_enough) | torch.full_like(settled, self.asked >= self.config.limit))
+        if self.asked >= self.config.limit:
+            settled = torch.ones_like(settled)
+        elif asked_enough:
+            settled |= beyond
+        self._leave(settled, found)
 
-    def _estimate(self, posterior: SigmoidPosterior, belief: Marginals) -> Estimate:
-        return belief.mean() if self.config.estimate == "mean" else posterior.mode()
+    def _found(self) -> _Found:
+        """What is known by now of the images that are still searching."""
+        belief = self.posterior.marginals()
+        estimate = belief.mean() if self.config.estimate == "mean" else self.posterior.mode()
+        return _Found(belief, estimate, self.config.effort(self.posterior, belief, estimate))
 
-    def _leave(self, done: Tensor) -> None:
+    def _leave(self, done: Tensor, known: _Found | None = None) -> None:
         """Write down the results of some of the searching images and let them go: bool over `going`."""
         if not bool(done.any()):
             return
-        who, posterior = self.going[done], self.posterior.select(done)
-        belief = posterior.marginals()
-        estimate = self._estimate(posterior, belief)
+        who, (belief, estimate, effort) = self.going[done], (known or self._found()).select(done)
         self.position[who] = estimate.centre
         self.safe[who] = torch.minimum(belief.centre_quantile(1 - self.config.confidence), estimate.centre)
         least = self.config.at_least * floor_cost(belief.likely_floors().sum(dim=1))
-        self.effort[who] = self.config.effort(posterior, belief, estimate).maximum(least)
+        self.effort[who] = effort.maximum(least)
         self.searched[who] = self.asked
         for kept, value in zip(self.found, estimate, strict=True):
             kept[who] = value
