@@ -58,7 +58,7 @@ class Marginals(NamedTuple):
         """The pair of floors with the largest belief, the first of equals: float64 `(B, 2)`."""
         belief = self.channel.reshape(len(self.channel), -1, self.grid.slopes).sum(dim=2)
         best = torch.from_numpy(belief.numpy().argmax(axis=1))
-        return torch.tensor(self.grid.floors, dtype=torch.float64)[best]
+        return self.grid.floor[best * self.grid.slopes]
 
     def centre_quantile(self, level: float) -> Tensor:
         """The smallest centre below which the belief is at least `level`, between grid points: `(B,)` float64."""

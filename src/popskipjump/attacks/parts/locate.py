@@ -222,7 +222,7 @@ class _Search:
         self.going = torch.arange(len(rows))  # images still searching, as rows of this search
         self.asked = 0
         self.noiseless = config.count.noiseless(max(iteration, 1))
-        self.before = torch.full((len(rows),), torch.inf, dtype=torch.float64)
+        self.before = np.full(len(rows), np.inf)  # the directions' number at the last look
         # what the finished images leave behind
         self.position = torch.full((len(rows),), 0.5, dtype=torch.float64)
         self.safe = torch.zeros(len(rows), dtype=torch.float64)
@@ -309,20 +309,18 @@ class _Search:
     def _check(self) -> None:
         """The stopping rule: stop when k queries change the directions' number by no more than k."""
         found = self._found()
-        now = found.effort * self.noiseless
-        settled = (now - self.before).abs() <= self.config.check_every
+        now = (found.effort * self.noiseless).numpy()
         # A number beyond the limit settles nothing, even if it stands still: before so many directions are asked, a
         # tenth of them goes into knowing whether there is anything to find.
         beyond = now >= self.config.count.limit
-        settled &= ~beyond
-        self.settled[self.going[settled]] = True
+        settled = (np.abs(now - self.before) <= self.config.check_every) & ~beyond
         self.before = now
-        asked_enough = self.asked >= self.config.count.limit / 10
+        done = settled | beyond if self.asked >= self.config.count.limit / 10 else settled
         if self.asked >= self.config.limit:
-            settled = torch.ones_like(settled)
-        elif asked_enough:
-            settled |= beyond
-        self._leave(settled, found)
+            done = np.ones_like(settled)
+        if done.any():
+            self.settled[self.going[torch.from_numpy(settled)]] = True
+            self._leave(torch.from_numpy(done), found)
 
     def _found(self) -> _Found:
         """What is known by now of the images that are still searching."""
@@ -343,7 +341,8 @@ class _Search:
         for kept, value in zip(self.found, estimate, strict=True):
             kept[who] = value
         stays = ~done
-        self.going, self.posterior, self.before = self.going[stays], self.posterior.select(stays), self.before[stays]
+        self.going, self.before = self.going[stays], self.before[stays.numpy()]
+        self.posterior = self.posterior.select(stays)
         self.lines, self.asking = self.lines.select(stays), None
 
     def result(self) -> Border:

@@ -40,10 +40,10 @@ class DirectionPool:
         self._blocks = max(2, min(_MOST_BLOCKS, _POOL_BYTES // (4 * dimension * self._rows)))
         self._image_id = image_id
         numbers = torch.arange(self._blocks * self._rows, device=device)
+        self._pool = torch.empty(len(numbers), dimension, device=device)
         # One call for each block bounds the memory of the integer arithmetic.
-        self._pool = torch.cat(
-            [normal(self._key.child("pool").roots(n), dimension) for n in torch.split(numbers, self._rows)]
-        )
+        for block, n in zip(torch.split(self._pool, self._rows), torch.split(numbers, self._rows), strict=True):
+            block.copy_(normal(self._key.child("pool").roots(n), dimension))
         if sphere:
             self._pool *= dimension**0.5 / per_row(l2_size(self._pool))
 
