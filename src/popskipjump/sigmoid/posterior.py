@@ -116,17 +116,20 @@ class SigmoidPosterior:
         if self._learned % _LOOK_EVERY == 0:
             torch.threshold_(self.weights, _GONE, 0.0)
 
-    def rescale(self, total: Tensor | Floats) -> None:
-        """Bring back weights that have become small: totals `(B,)`. Powers of two change no digit."""
-        totals = total.numpy() if isinstance(total, Tensor) else total
-        if totals.min(initial=_TOTAL) >= _SMALL:  # as a rule, and soon seen
-            return
-        for row in np.flatnonzero(totals < _SMALL).tolist():
+    def rescale(self, total: Tensor | Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        """Bring back weights that have become small: totals `(B,)`. Powers of two change no digit.
+
+        Returns:
+            `(B,)` whose weights they were.
+        """
+        small = (total.numpy() if isinstance(total, Tensor) else total) < _SMALL
+        for row in np.flatnonzero(small).tolist() if small.any() else ():
             mass = float(self.weights[row].sum())
             if mass > 0:
                 self.weights[row].mul_(_TOTAL * 2.0 ** -math.frexp(mass)[1])
             else:  # every cell was refuted: start again rather than divide by zero
                 self.weights[row].fill_(_TOTAL / self.weights[row].numel())
+        return small
 
     def marginals(self) -> Marginals:
         """What most questions start from."""

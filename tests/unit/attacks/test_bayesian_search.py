@@ -198,7 +198,7 @@ def test_a_shrunken_prior_keeps_a_part_of_the_grid_around_the_previous_result(t,
     problem = problem_of(Plane(unit(2), 0.5), torch.zeros(1, 2))
     outer = unit(2).unsqueeze(0)
     before = border_of(problem, outer, 0.5, estimate=estimate_at(centre, log_slope))
-    weights = _Search(config, problem, torch.arange(1), outer, t, before).posterior.weights[0]
+    weights = _Search(config, problem, torch.arange(1), outer, t, before).knowledge.posterior.weights[0]
     part = 1 / min(t, 10)
     places = config.grid.position[weights.sum(dim=1) > 0]
     slopes = config.grid.log_slope[weights.sum(dim=0) > 0]

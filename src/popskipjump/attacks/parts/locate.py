@@ -12,7 +12,8 @@ from torch import Tensor
 
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.parts.direction import Count
-from popskipjump.attacks.parts.effort import effort_at, effort_of, effort_table, floor_cost, signal_table
+from popskipjump.attacks.parts.effort import effort_at, effort_of, effort_table, signal_table
+from popskipjump.attacks.parts.knowledge import Knowledge, Look, Memory
 from popskipjump.attacks.problem import Problem
 from popskipjump.geometry import l2_size
 from popskipjump.rng import uniform
@@ -22,11 +23,10 @@ from popskipjump.sigmoid import (
     Marginals,
     SigmoidPosterior,
     expected_ratio,
-    expected_sample_size,
-    information,
     shared_grid,
 )
 
+Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 Indices = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 
 _TAIL = 10.0  # no place may ask for more than so many times what the centre asks for (docs/errata.md, D3)
@@ -188,19 +188,6 @@ class _Asking(NamedTuple):
     questions: int  # m
 
 
-class _Found(NamedTuple):
-    """What a search knows of its images."""
-
-    belief: Marginals
-    estimate: Estimate
-    effort: Tensor  # (A,) float64
-
-    def select(self, chosen: Tensor) -> _Found:
-        """Of some images: bool `(A,)`."""
-        estimate = Estimate(*(value[chosen] for value in self.estimate))
-        return _Found(self.belief.select(chosen), estimate, self.effort[chosen])
-
-
 class _Search:
     """One search of all images in lock-step; those that are done leave at the next check."""
 
@@ -218,7 +205,7 @@ class _Search:
         self.places = self.grid.askable.to(torch.float32).numpy()
         self.lines = _Lines(rows, outer, problem.originals(rows))
         self.asking: _Asking | None = None  # of these lines
-        self.posterior = self._prior(previous)
+        self.knowledge = Knowledge(config, self._prior(previous), len(rows), self._memory())
         self.going = torch.arange(len(rows))  # images still searching, as rows of this search
         self.asked = 0
         self.noiseless = config.count.noiseless(max(iteration, 1))
@@ -230,13 +217,23 @@ class _Search:
         self.searched = torch.zeros(len(rows), dtype=torch.int64)
         self.settled = torch.zeros(len(rows), dtype=torch.bool)
         self.found = Estimate(*(torch.zeros(len(rows), dtype=torch.float64) for _ in range(4)))
-        self.log: list[
-            tuple[Indices, Indices, list[bool]]
-        ] = []  # for each step: who was asked (A,), where, the answers
+        # for each step: who was asked (A,), where, the answers
+        self.log: list[tuple[Indices, list[int], list[bool]]] = []
 
-    def _prior(self, previous: Border | None) -> SigmoidPosterior:
+    def _memory(self) -> Memory:
+        """Of the searches of this kind in this run."""
+        memory = self.problem.pools.setdefault(f"known: {self.config}", Memory())
+        if not isinstance(memory, Memory):
+            raise TypeError(f"not a memory: {memory!r}")
+        return memory
+
+    def _prior(self, previous: Border | None) -> SigmoidPosterior | None:
+        """Priors of the images' own, where they are not even, or several answers at a time leave no single path."""
+        even = not self.config.shrink or previous is None or previous.estimate is None
+        if even and self.config.per_step == 1:
+            return None
         prior = SigmoidPosterior.uniform(self.grid, len(self.rows))
-        if not self.config.shrink or previous is None or previous.estimate is None:
+        if even:
             return prior
         part = 1 / min(max(self.iteration, 1), 10)
         low, high = self.grid.slope_range
@@ -255,17 +252,20 @@ class _Search:
     def ask(self) -> None:
         """One step: choose positions, ask, learn; look at the stopping rule when it is time."""
         if self.problem.ledger.limited or self.problem.failed:
-            self._leave(cannot_ask(self.problem, self.lines.rows, self.config.per_step))
+            stop = cannot_ask(self.problem, self.lines.rows, self.config.per_step).numpy()
+            if stop.any():
+                self._leave(stop, self.knowledge.looks())
         if not self.lines.count:
             return
-        steps = self._positions()[: self.config.limit - self.asked]  # (m, A)
+        steps = self._positions()[: self.config.limit - self.asked]  # m times A
         asking = self._prepared(len(steps))
-        position = torch.from_numpy(self.places[steps.T.ravel()])  # (A m,)
+        # An image's questions side by side.
+        position = torch.from_numpy(self.places[steps[0] if len(steps) == 1 else np.ravel(steps, order="F")])
         points = asking.points(self.problem.on_device(position))
         answers = self.problem.decide(points, asking.rows, "search").cpu().tolist()
         for number, index in enumerate(steps):
             said = answers[number :: len(steps)]
-            self.posterior.update(index.tolist(), said)
+            self.knowledge.learn(index, said)
             self.log.append((self.going.numpy(), index, said))
         self.asked += len(steps)
         if self.asked % self.config.check_every < self.config.per_step or self.asked >= self.config.limit:
@@ -278,22 +278,14 @@ class _Search:
             self.asking = _Asking(lines.rows, self.problem.norm.between(lines.outer, lines.original), questions)
         return self.asking
 
-    def _positions(self) -> Indices:
-        """Grid indices `(m, A)`: `per_step` for each image."""
+    def _positions(self) -> list[list[int]]:
+        """Grid indices, m times A: `per_step` for each image."""
         config = self.config
-        if config.acquisition == "information":
-            value, total = information(self.posterior)
-            self.posterior.rescale(total)
-        else:
-            self.posterior.rescale(self.posterior.weights.sum(dim=(1, 2)))
-            sizes = expected_sample_size(self.posterior, effort_table(self.grid, config.spread))
-            value = -sizes.to(torch.float32).numpy()
         if config.per_step == 1 or config.spread_over >= 1.0:
-            best = value.argmax(axis=1)[None]
-            return best if config.per_step == 1 else np.repeat(best, config.per_step, axis=0)
-        return self._near_best(torch.from_numpy(value))
+            return [self.knowledge.places()] * config.per_step
+        return self._near_best(torch.from_numpy(self.knowledge.values()))
 
-    def _near_best(self, value: Tensor) -> Indices:
+    def _near_best(self, value: Tensor) -> list[list[int]]:
         """Positions drawn evenly among those that are nearly as good as the best."""
         top = value.amax(dim=1, keepdim=True)
         # A size to be small is negative here: within 90% then means not more than 1/0.9 of it.
@@ -304,12 +296,13 @@ class _Search:
         draws = uniform(key.roots(image, torch.full_like(image, self.asked)), self.config.per_step)  # (B, m)
         rank = (draws * near.sum(dim=1, keepdim=True)).to(torch.int64) + 1
         order = near.cumsum(dim=1)
-        return np.asarray((order.unsqueeze(0) >= rank.T.unsqueeze(2)).numpy().argmax(axis=2))
+        best: list[list[int]] = (order.unsqueeze(0) >= rank.T.unsqueeze(2)).numpy().argmax(axis=2).tolist()
+        return best
 
     def _check(self) -> None:
         """The stopping rule: stop when k queries change the directions' number by no more than k."""
-        found = self._found()
-        now = (found.effort * self.noiseless).numpy()
+        looks = self.knowledge.looks()
+        now = np.array([look.effort for look in looks]) * self.noiseless
         # A number beyond the limit settles nothing, even if it stands still: before so many directions are asked, a
         # tenth of them goes into knowing whether there is anything to find.
         beyond = now >= self.config.count.limit
@@ -320,30 +313,23 @@ class _Search:
             done = np.ones_like(settled)
         if done.any():
             self.settled[self.going[torch.from_numpy(settled)]] = True
-            self._leave(torch.from_numpy(done), found)
+            self._leave(done, looks)
 
-    def _found(self) -> _Found:
-        """What is known by now of the images that are still searching."""
-        belief = self.posterior.marginals()
-        estimate = belief.mean() if self.config.estimate == "mean" else self.posterior.mode()
-        return _Found(belief, estimate, self.config.effort(self.posterior, belief, estimate))
-
-    def _leave(self, done: Tensor, known: _Found | None = None) -> None:
+    def _leave(self, done: Flags, looks: list[Look]) -> None:
         """Write down the results of some of the searching images and let them go: bool over `going`."""
-        if not bool(done.any()):
-            return
-        who, (belief, estimate, effort) = self.going[done], (known or self._found()).select(done)
-        self.position[who] = estimate.centre
-        self.safe[who] = torch.minimum(belief.centre_quantile(1 - self.config.confidence), estimate.centre)
-        least = self.config.at_least * floor_cost(belief.likely_floors().sum(dim=1))
-        self.effort[who] = effort.maximum(least)
+        leaving, stays = np.flatnonzero(done).tolist(), np.flatnonzero(~done).tolist()
+        who = self.going[leaving]
+        centre, log_slope, low, high, effort = torch.tensor([looks[i] for i in leaving], dtype=torch.float64).T
+        safe, least = torch.tensor(self.knowledge.ends(leaving), dtype=torch.float64).T
+        self.position[who] = centre
+        self.safe[who] = torch.minimum(safe, centre)
+        self.effort[who] = torch.maximum(effort, least)
         self.searched[who] = self.asked
-        for kept, value in zip(self.found, estimate, strict=True):
+        for kept, value in zip(self.found, (centre, log_slope, low, high), strict=True):
             kept[who] = value
-        stays = ~done
-        self.going, self.before = self.going[stays], self.before[stays.numpy()]
-        self.posterior = self.posterior.select(stays)
-        self.lines, self.asking = self.lines.select(stays), None
+        self.knowledge.select(stays)
+        self.going, self.before = self.going[stays], self.before[stays]
+        self.lines, self.asking = self.lines.select(torch.from_numpy(~done)), None
 
     def result(self) -> Border:
         """What was found for all images."""
