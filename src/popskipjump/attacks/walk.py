@@ -49,7 +49,7 @@ class BoundaryWalk:
         """See `Attack`."""
         enough = problem.affordable(before.border.rows) >= before.border.searched + _FEWEST_DIRECTIONS
         ended = dict.fromkeys(before.border.rows[~enough].tolist(), Status.BUDGET_SPENT)
-        border = before.border.select(enough)
+        border = before.border if bool(enough.all()) else before.border.select(enough)
         if not len(border.rows):
             return Step(border, ended)
         gradient = self.direction(problem, border, iteration)

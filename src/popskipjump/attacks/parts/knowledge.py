@@ -7,7 +7,7 @@ run. A search that walks along known answers needs no posterior; where they end,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -91,8 +91,7 @@ class Knowledge:
     def places(self) -> list[int]:
         """The best question for each image."""
         known = self._memory.questions
-        if self._even:
-            self._recall(image for image, answers in enumerate(self._answers) if answers not in known)
+        self._recall(known)
         places = [-1] * len(self._answers)
         if self._learning:
             value, small = self._values()
@@ -116,7 +115,7 @@ class Knowledge:
     def looks(self) -> list[Look]:
         """What the stopping rule looks at, for each image."""
         known = self._memory.looks if self._even else {}
-        self._recall(image for image, answers in enumerate(self._answers) if answers not in known)
+        self._recall(known)
         fresh = {}
         if self._learning:
             belief = self.posterior.marginals()
@@ -132,7 +131,8 @@ class Knowledge:
         """What else some images leave behind."""
         known = self._memory.ends if self._even else {}
         missing = [image for image in images if self._answers[image] not in known]
-        self._recall(missing)
+        if missing:
+            self._recall(known)
         fresh = {}
         if missing:
             rows = torch.tensor([self._learning.index(image) for image in missing])
@@ -164,10 +164,12 @@ class Knowledge:
             value = -sizes.to(torch.float32).numpy()
         return value, self.posterior.rescale(total).tolist()
 
-    def _recall(self, images: Iterable[int]) -> None:
-        """Make up for the posterior of some images, if they have none, from their answers."""
+    def _recall(self, known: Container[Answers]) -> None:
+        """Make up for the posteriors of the images that have none, and whose answers are not known."""
+        if len(self._learning) == len(self._answers):
+            return
         have = set(self._learning)
-        missing = [image for image in images if image not in have]
+        missing = [i for i, answers in enumerate(self._answers) if answers not in known and i not in have]
         if not missing:
             return
         answered = len(self._answers[0])  # all images have answered as often

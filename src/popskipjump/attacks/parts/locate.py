@@ -327,7 +327,8 @@ class _Search:
         self.searched[who] = self.asked
         for kept, value in zip(self.found, (centre, log_slope, low, high), strict=True):
             kept[who] = value
-        self.knowledge.select(stays)
+        if stays:
+            self.knowledge.select(stays)
         self.going, self.before = self.going[stays], self.before[stays]
         self.lines, self.asking = self.lines.select(torch.from_numpy(~done)), None
 
