@@ -44,7 +44,8 @@ import popskipjump as psj
 from popskipjump.attacks.walk import BoundaryWalk
 from popskipjump.oracles import Ticket
 
-STRETCH = 8192  # queries between two turns of the bare model
+STRETCH = 8192  # queries between two turns of the bare model, at most
+TURNS = 32  # of it in a run, at least
 SAMPLED = 40  # stretches of a run that the bare model answers again, about
 BATCH = 512
 PARTS = {"locate": "search", "direction": "direction", "advance": "step"}
@@ -61,8 +62,10 @@ GOALS = {
 class Meter:
     """A model's forward pass, with the engine's clock and the bare model's around it."""
 
-    def __init__(self, bare: Callable[[torch.Tensor], torch.Tensor], clock: str, every: int) -> None:
-        self.bare, self.clock, self.every = bare, CLOCKS[clock], every
+    def __init__(self, bare: Callable[[torch.Tensor], torch.Tensor], clock: str, expected: int) -> None:
+        self.bare, self.clock = bare, CLOCKS[clock]
+        self.length = min(STRETCH, expected // TURNS)
+        self.every = max(1, round(expected / self.length / SAMPLED))
         self.paused = self.inside = self.sampled = self.same = self.best = 0.0
         self.rows = self.calls = self.stretch = 0
         self.kept: list[torch.Tensor] = []
@@ -83,9 +86,9 @@ class Meter:
         self.calls += 1
         if self.stretch % self.every == 0:
             self._keep(points, taken)
-        if self.rows // STRETCH > self.stretch:
+        if self.rows // self.length > self.stretch:
             self.turn()
-            self.stretch = self.rows // STRETCH
+            self.stretch = self.rows // self.length
         return answer
 
     def _keep(self, points: torch.Tensor, taken: float) -> None:
@@ -134,14 +137,15 @@ class _TimedPart:
 
 @dataclasses.dataclass(frozen=True)
 class Metered:
-    """PSJ with timed parts."""
+    """An attack with timed parts; PSJ unless it is told."""
 
     meter: Meter
     iterations: int = 32
+    config: Any = None
 
     def build(self, dimension: int) -> BoundaryWalk:
         """See `AttackConfig`."""
-        walk = psj.PopSkipJump(iterations=self.iterations).build(dimension)
+        walk = (self.config or psj.PopSkipJump(iterations=self.iterations)).build(dimension)
         timed = {field: self.meter.timed(name, getattr(walk, field)) for field, name in PARTS.items()}
         return dataclasses.replace(walk, **timed)
 
@@ -158,8 +162,10 @@ class Blind:
         return self.oracle.ask(points, ticket)
 
 
-def repetition(name: str, images: int, flips: float, clock: str, iterations: int = 32) -> dict[str, float]:
-    """One run of the engine, the bare model in between."""
+def repetition(
+    name: str, images: int, flips: float, clock: str, iterations: int = 32, budget: int | None = None
+) -> dict[str, float]:
+    """One run of the engine, the bare model in between; with a budget, of QSJ."""
     model = psj.TorchModel(psj.zoo.mnist_model(), optimize=name == "optimised")
     x, y = correct_images(images)
     warm = torch.from_numpy(x[np.arange(BATCH) % len(x)])
@@ -170,12 +176,14 @@ def repetition(name: str, images: int, flips: float, clock: str, iterations: int
     pool = embedded_pool()
     # The tables of the grid are made once in a process, not once in a run.
     psj.evaluate(Blind(psj.Classifier(model, noise)), x[:1], y[:1], iterations=1, starts=pool, verdict=0)
-    expected = images * (45_000 if flips else 13_000)
-    meter = Meter(model.forward, clock, max(1, round(expected / STRETCH / SAMPLED)))
+    expected = images * (budget or (45_000 if flips else 13_000))
+    meter = Meter(model.forward, clock, expected)
     model.forward = meter
     oracle = Blind(psj.Classifier(model, noise))
     start = meter.now()
-    report = psj.evaluate(oracle, x, y, attack=Metered(meter, iterations), starts=pool, verdict=0, keep_trace=False)
+    quick = None if budget is None else psj.QuickSkipJump(iterations=budget // 20)
+    attack = Metered(meter, iterations, quick)
+    report = psj.evaluate(oracle, x, y, attack=attack, starts=pool, verdict=0, keep_trace=False, budget=budget)
     meter.turn()
     total = meter.now() - start
     per_query = 1e6 / meter.rows
@@ -195,11 +203,13 @@ def repetition(name: str, images: int, flips: float, clock: str, iterations: int
     return result
 
 
-def case(name: str, images: int, flips: float, clock: str, repeat: int, threads: int) -> dict[str, list[float]]:
+def case(
+    name: str, images: int, flips: float, clock: str, repeat: int, threads: int, budget: int | None
+) -> dict[str, list[float]]:
     """All repetitions of a case."""
     found: dict[str, list[float]] = defaultdict(list)
     for _ in range(repeat):
-        for key, value in apart(repetition, name, images, flips, clock, threads=threads).items():
+        for key, value in apart(repetition, name, images, flips, clock, 32, budget, threads=threads).items():
             found[key].append(float(value))
     return found
 
@@ -245,6 +255,8 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["eager", "optimised"])
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--attack", choices=["psj", "qsj"], default="psj")
+    parser.add_argument("--budget", type=int, default=5000, help="queries per image, of QSJ")
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu: one thread on a busy machine")
     parser.add_argument("--out", type=Path, default=None)
     args = parser.parse_args()
@@ -252,11 +264,12 @@ def main() -> None:
     title = header("Engine against bare model", command())
     note = f"Medians of {args.repeat} repetitions [smallest to largest]; {args.clock} clock.\n"
     results: dict[tuple[str, int, float], dict[str, list[float]]] = {}
+    budget = args.budget if args.attack == "qsj" else None
     for images in args.images:
         for name in args.models:
             for flips in args.flips:
                 key = (name, images, flips)
-                taken, results[key] = seconds(lambda k=key: case(*k, args.clock, args.repeat, args.threads))
+                taken, results[key] = seconds(lambda k=key: case(*k, args.clock, args.repeat, args.threads, budget))
                 values = {name: round(float(np.median(v)), 3) for name, v in results[key].items()}
                 print(time.strftime("%H:%M:%S"), *key, f"({taken:.0f} s)", values, flush=True)
                 if args.out is not None:  # a run of hours leaves what it has

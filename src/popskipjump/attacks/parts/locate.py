@@ -13,7 +13,7 @@ from torch import Tensor
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.parts.direction import Count
 from popskipjump.attacks.parts.effort import effort_at, effort_of, effort_table, signal_table
-from popskipjump.attacks.parts.knowledge import Knowledge, Look, Memory
+from popskipjump.attacks.parts.knowledge import Knowledge, Look, Memory, foresee, is_sharp
 from popskipjump.attacks.problem import Problem
 from popskipjump.geometry import l2_size
 from popskipjump.rng import uniform
@@ -205,7 +205,8 @@ class _Search:
         self.places = self.grid.askable.to(torch.float32).numpy()
         self.lines = _Lines(rows, outer, problem.originals(rows))
         self.asking: _Asking | None = None  # of these lines
-        self.knowledge = Knowledge(config, self._prior(previous), len(rows), self._memory())
+        self.memory = self._memory()
+        self.knowledge = Knowledge(config, self._prior(previous), len(rows), self.memory)
         self.going = torch.arange(len(rows))  # images still searching, as rows of this search
         self.asked = 0
         self.noiseless = config.count.noiseless(max(iteration, 1))
@@ -334,6 +335,12 @@ class _Search:
 
     def result(self) -> Border:
         """What was found for all images."""
+        probes = self._probes()
+        if not self.memory.decided:
+            self.memory.decided = True
+            # Many images find out by themselves.
+            if self.config.per_step == 1 and len(self.rows) < self.grid.positions // 2 and is_sharp(probes):
+                foresee(self.config, self.memory)
         return border_at(
             self.problem,
             self.rows,
@@ -344,7 +351,7 @@ class _Search:
             self.searched,
             self.settled,
             self.found,
-            self._probes(),
+            probes,
         )
 
     def _probes(self) -> Tensor:
