@@ -214,3 +214,14 @@ def test_the_true_direction_needs_a_white_box():
     problem = problem_of(Plane(unit(5), 0.5), original)
     with pytest.raises(InputError, match="white box"):
         TrueDirection()(problem, border_of(problem, outer, 0.5), 1)
+
+
+@pytest.mark.parametrize("capacity", [256, 300, 512, 1024])
+def test_a_block_is_divided_at_multiples_of_a_stretch_alone(capacity):
+    counts = [0, 1, 256, 257, 1000, 0, 40, 511]
+    chunks = list(module.chunks_of(counts, 256, capacity, 128))
+    assert all(0 < sum(piece.size for piece in chunk) <= capacity for chunk in chunks)
+    assert all(sum(piece.size for piece in chunk) > capacity - 128 for chunk in chunks[:-1])
+    rows = [(p.image, 256 * p.number + p.first + i) for chunk in chunks for p in chunk for i in range(p.size)]
+    assert rows == [(image, row) for image, count in enumerate(counts) for row in range(count)]
+    assert all(piece.first % 128 == 0 for chunk in chunks for piece in chunk)

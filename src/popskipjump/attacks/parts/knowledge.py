@@ -7,7 +7,7 @@ run. A search that walks along known answers needs no posterior; where they end,
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -74,7 +74,7 @@ class Knowledge:
         config: the search.
         prior: of all images, if they have priors of their own; else it is even.
         images: A.
-        memory: to walk along, and to write down in; without it every image has a posterior from the start.
+        memory: to walk along, and to write down in, where the prior is even.
     """
 
     def __init__(self, config: BayesianSearch, prior: SigmoidPosterior | None, images: int, memory: Memory) -> None:
@@ -93,7 +93,7 @@ class Knowledge:
     def places(self) -> list[int]:
         """The best question for each image."""
         known = self._memory.questions
-        self._recall(known)
+        self._recall(range(len(self._answers)), known)
         places = [-1] * len(self._answers)
         if self._learning:
             value, small = self._values()
@@ -117,7 +117,7 @@ class Knowledge:
     def looks(self) -> list[Look]:
         """What the stopping rule looks at, for each image."""
         known = self._memory.looks if self._even else {}
-        self._recall(known)
+        self._recall(range(len(self._answers)), known)
         fresh = {}
         if self._learning:
             belief = self.posterior.marginals()
@@ -133,10 +133,9 @@ class Knowledge:
         """What else some images leave behind."""
         known = self._memory.ends if self._even else {}
         missing = [image for image in images if self._answers[image] not in known]
-        if missing:
-            self._recall(known)
         fresh = {}
         if missing:
+            self._recall(missing, known)
             rows = torch.tensor([self._learning.index(image) for image in missing])
             belief = self.posterior.select(rows).marginals()
             safe = belief.centre_quantile(1 - self._config.confidence).tolist()
@@ -160,18 +159,19 @@ class Knowledge:
         """How good each question is `(L, n - 1)`, by row of the posterior, and whose weights were rescaled."""
         if self._config.acquisition == "information":
             value, total = information(self.posterior)
+            small = self.posterior.rescale(total)
         else:
-            total = self.posterior.weights.sum(dim=(1, 2)).numpy()
+            small = self.posterior.rescale(self.posterior.weights.sum(dim=(1, 2)))
             sizes = expected_sample_size(self.posterior, effort_table(self._grid, self._config.spread))
             value = -sizes.to(torch.float32).numpy()
-        return value, self.posterior.rescale(total).tolist()
+        return value, small.tolist()
 
-    def _recall(self, known: Container[Answers]) -> None:
-        """Make up for the posteriors of the images that have none, and whose answers are not known."""
+    def _recall(self, images: Iterable[int], known: Container[Answers]) -> None:
+        """Make up for the posteriors of those images that have none, and whose answers are not known."""
         if len(self._learning) == len(self._answers):
             return
         have = set(self._learning)
-        missing = [i for i, answers in enumerate(self._answers) if answers not in known and i not in have]
+        missing = [i for i in images if self._answers[i] not in known and i not in have]
         if not missing:
             return
         answered = len(self._answers[0])  # all images have answered as often

@@ -136,7 +136,7 @@ class BayesianSearch:
     ) -> Border:
         """See `Locate`."""
         search = _Search(self, problem, rows, outer, iteration, previous)
-        while search.lines.count:
+        while search.lines.number:
             search.ask()
         return search.result()
 
@@ -166,7 +166,7 @@ class _Lines(NamedTuple):
     original: Tensor  # (A, d)
 
     @property
-    def count(self) -> int:
+    def number(self) -> int:
         """A."""
         return self.rows.shape[0]
 
@@ -230,15 +230,14 @@ class _Search:
 
     def _prior(self, previous: Border | None) -> SigmoidPosterior | None:
         """Priors of the images' own, where they are not even, or several answers at a time leave no single path."""
-        even = not self.config.shrink or previous is None or previous.estimate is None
-        if even and self.config.per_step == 1:
+        estimate = previous.estimate if self.config.shrink and previous is not None else None
+        if estimate is None and self.config.per_step == 1:
             return None
         prior = SigmoidPosterior.uniform(self.grid, len(self.rows))
-        if even:
+        if estimate is None:
             return prior
         part = 1 / min(max(self.iteration, 1), 10)
         low, high = self.grid.slope_range
-        estimate = previous.estimate
         for values, width, last in (
             (self.grid.position.unsqueeze(1), 1.0, estimate.centre),
             (self.grid.log_slope.unsqueeze(0), high - low, estimate.log_slope),
@@ -256,7 +255,7 @@ class _Search:
             stop = cannot_ask(self.problem, self.lines.rows, self.config.per_step).numpy()
             if stop.any():
                 self._leave(stop, self.knowledge.looks())
-        if not self.lines.count:
+        if not self.lines.number:
             return
         steps = self._positions()[: self.config.limit - self.asked]  # m times A
         asking = self._prepared(len(steps))
@@ -361,6 +360,6 @@ class _Search:
             return torch.zeros(shape, dtype=torch.int64)
         who, where, said = (np.concatenate(column) for column in zip(*self.log, strict=True))
         probes = torch.zeros(shape, dtype=torch.int64)
-        for row, count in enumerate((1, said)):
-            np.add.at(probes[:, row].numpy(), (who, where), count)
+        np.add.at(probes[:, 0].numpy(), (who, where), 1)
+        np.add.at(probes[:, 1].numpy(), (who, where), said)
         return probes
