@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,6 +28,7 @@ class Flip:
 
     rate: float
     classes: int | None = None
+    checked: ClassVar[bool] = True  # it makes labels of labels
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", number("flip rate", self.rate, 0, 1))

@@ -168,14 +168,14 @@ class FunctionModel:
 class Classifier:
     """The oracle of a model, with or without noise on its answers, asked in chunks."""
 
-    checked = True  # models and noises give labels that need no second look
-
     def __init__(
         self, model: BaseModel, noise: NoiseModel | None = None, seed: int = 0, max_rows: int = MAX_ROWS
     ) -> None:
         self.model, self.noise = model, noise
         self.device = model.device
         self.numbered = noise is not None  # whether the answers depend on the numbers of the queries
+        # Whether the labels need no second look.
+        self.checked = isinstance(model, TorchModel | FunctionModel) and getattr(noise, "checked", noise is None)
         self._key = Key(seed).child("noise")
         self._max_rows = max_rows
 
