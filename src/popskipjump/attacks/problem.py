@@ -92,31 +92,39 @@ class Problem:
         Returns:
             bool `(M,)` on the device; False for images on which the classifier failed (see `failed`).
         """
+        return self.label(points, rows, phase)[1]
+
+    def label(self, points: Tensor, rows: Tensor, phase: str) -> tuple[Tensor, Tensor]:
+        """`decide`, and the classes that were answered: int64 `(M,)` on the device, 0 where the classifier failed."""
         points.clamp_(self.bounds.low, self.bounds.high)
         if self.failed:
             alive = torch.tensor([row not in self.failed for row in rows.tolist()], dtype=torch.bool)
             if not bool(alive.all()):
-                return self._decide_some(points, rows, phase, alive)
+                return self._label_some(points, rows, phase, alive)
         before, self.ledger.phase = self.ledger.phase, phase
         try:
-            decisions = self._ask(points, rows)
+            answers = self._ask(points, rows)
         except (BudgetError, StorageError):  # no fault of the classifier
             raise
         except Exception as error:
-            decisions = self._ask_each(points, rows, error)
+            answers = self._ask_each(points, rows, error)
         finally:
             self.ledger.phase = before
         if self.on_queries is not None:
             self.on_queries(len(rows) * self.votes)
-        return decisions
+        return answers
 
-    def _decide_some(self, points: Tensor, rows: Tensor, phase: str, alive: Tensor) -> Tensor:
-        """`decide` for the images that have not failed: they alone are asked about, bool `(M,)` on the CPU."""
-        decisions = torch.zeros(len(rows), dtype=torch.bool, device=self.device)
+    def _label_some(self, points: Tensor, rows: Tensor, phase: str, alive: Tensor) -> tuple[Tensor, Tensor]:
+        """`label` for the images that have not failed: they alone are asked about, bool `(M,)` on the CPU."""
+        labels, decisions = self._no_answers(len(rows))
         if bool(alive.any()):
             there = self.there(alive)
-            decisions[there] = self.decide(points[there], rows[alive], phase)
-        return decisions
+            labels[there], decisions[there] = self.label(points[there], rows[alive], phase)
+        return labels, decisions
+
+    def _no_answers(self, count: int) -> tuple[Tensor, Tensor]:
+        labels = torch.zeros(count, dtype=torch.int64, device=self.device)
+        return labels, torch.zeros(count, dtype=torch.bool, device=self.device)
 
     def decide_single(self, points: Tensor, rows: Tensor, phase: str) -> Tensor:
         """`decide` without votes: what one answer of the classifier says. For the verdict."""
@@ -128,16 +136,17 @@ class Problem:
         finally:
             self.oracle, self.votes = voting, getattr(voting, "votes", 1)
 
-    def _ask(self, points: Tensor, rows: Tensor) -> Tensor:
+    def _ask(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         labels = self.oracle.ask(points.reshape(-1, *self.shape), Ticket(rows))
         if labels.shape != rows.shape:
             raise OracleError(f"the classifier was asked for {len(rows)} labels and gave {tuple(labels.shape)}.")
-        return self.criterion.decide(self.there(labels), self.there(rows))
+        labels = self.there(labels)
+        return labels, self.criterion.decide(labels, self.there(rows))
 
-    def _ask_each(self, points: Tensor, rows: Tensor, error: Exception) -> Tensor:
+    def _ask_each(self, points: Tensor, rows: Tensor, error: Exception) -> tuple[Tensor, Tensor]:
         """After a failure, ask image by image, so that one bad image does not end the batch."""
         images = torch.unique_consecutive(rows).tolist()
-        decisions = torch.zeros(len(rows), dtype=torch.bool, device=self.device)
+        labels, decisions = self._no_answers(len(rows))
         alone = len(images) == 1
         for row in images:
             mine = rows == row
@@ -146,7 +155,7 @@ class Problem:
                     raise error
                 self.ledger.ensure(row, int(mine.sum()) * self.votes)
                 chosen = self.there(mine)
-                decisions[chosen] = self._ask(points[chosen], rows[mine])
+                labels[chosen], decisions[chosen] = self._ask(points[chosen], rows[mine])
             except BudgetError:
                 continue  # it cannot pay to be asked again: it ends with its budget
             except StorageError:
@@ -155,4 +164,4 @@ class Problem:
                 self.failed[row] = f"{type(again).__name__}: {again}"
         if len(self.failed) == len(self.original):
             raise OracleError(f"the classifier failed on every image; the last error was {error!r}.") from error
-        return decisions
+        return labels, decisions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.parts.basis import Basis, basis_of
+from popskipjump.attacks.parts.contrast import SLOTS, ClassContrast
 from popskipjump.attacks.parts.direction import CHUNK, Piece, chunks_of, spare
 from popskipjump.attacks.parts.envelope import envelope, evenness, within_bounds
 from popskipjump.attacks.parts.pool import DirectionPool, block_rows
@@ -49,6 +50,7 @@ class ShapedDirections:
         tangential: draw across the ray.
         decay: how much of the evidence for the spectrum lasts to the next iteration.
         least: smallest variance of a frequency in units of the largest.
+        contrast: weighs the classes of the answers; None weighs all alike.
     """
 
     radius: float = 0.25
@@ -63,6 +65,7 @@ class ShapedDirections:
     tangential: bool = True
     decay: float = 0.9
     least: float = 0.1
+    contrast: ClassContrast | None = field(default_factory=ClassContrast)
 
     def __post_init__(self) -> None:
         if min(self.radius, self.reach, self.factor) <= 0 or self.balance < 0:
@@ -146,12 +149,16 @@ class ShapedDirections:
         signal = torch.zeros_like(change)
         squares = torch.zeros_like(shape.unit)
         imbalance = torch.zeros_like(shape.unit)
+        nothing = torch.zeros(SLOTS, device=problem.device)
         for part in range(self.parts):
             count = (counts * (part + 1)) // self.parts - (counts * part) // self.parts
             centre = border.point + problem.on_device(shift).unsqueeze(1) * unit * outward
             across = change if self.tangential else None
             where = Sampling(rows, centre, shape.spread, shape.scaled * unit, across, iteration, part)
-            answers = sample(problem, where, count, basis_of(problem.shape))
+            classes = problem.notes.read("classes", rows, nothing)
+            weights = torch.ones_like(classes) if self.contrast is None else self.contrast.weights(classes)
+            answers = sample(problem, where, count, basis_of(problem.shape), weights)
+            problem.notes.write("classes", rows, classes + answers.classes)
             signal += answers.signal
             squares += answers.squares
             imbalance = answers.imbalance
@@ -212,34 +219,48 @@ class Sampling(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What was answered; y = +1 for adversarial and -1 otherwise."""
+    """What was answered; y is the weight of an adversarial answer, doubled, and 0 otherwise."""
 
     signal: Tensor  # (A, d) sum of (y - mean y) q over the points q as asked, on the device
     squares: Tensor  # (A,) float64, sum of (y - mean y)^2
     imbalance: Tensor  # (A,) float64, share of adversarial answers, in standard deviations of a normal from one half
+    classes: Tensor  # (A, SLOTS) adversarial answers by class, on the device
 
 
-def sample(problem: Problem, where: Sampling, counts: Tensor, basis: Basis) -> Answers:
-    """Draw directions, ask, and add up on the buffer that the classifier read: counts `(A,)` int64 on the CPU."""
+def sample(problem: Problem, where: Sampling, counts: Tensor, basis: Basis, weights: Tensor) -> Answers:
+    """Draw directions, ask, and add up on the buffer that the classifier read.
+
+    Args:
+        problem: what is asked.
+        where: A images.
+        counts: `(A,)` int64 on the CPU.
+        basis: of the directions.
+        weights: `(A, SLOTS)` of adversarial answers by class, on the device.
+    """
     sums = torch.zeros(len(counts), 2, problem.dimension, device=problem.device)
-    yes = torch.zeros(len(counts), device=problem.device)
+    moments = torch.zeros(len(counts), 2, device=problem.device)  # sums of the weights and of their squares
+    classes = torch.zeros_like(weights)
     for chunk, points in _drawn(problem, where, counts, basis):
         sizes = [piece.size for piece in chunk]
-        images = torch.tensor([piece.image for piece in chunk])
-        rows = where.rows[images].repeat_interleave(torch.tensor(sizes))
-        weights = torch.ones(2, len(points), device=problem.device)
-        weights[0] = problem.decide(points, rows, "direction")
-        for piece, asked, weight in zip(
-            chunk, torch.split(points, sizes), torch.split(weights, sizes, dim=1), strict=True
+        images = torch.tensor([piece.image for piece in chunk]).repeat_interleave(torch.tensor(sizes))
+        labels, decided = problem.label(points, where.rows[images], "direction")
+        cell = (problem.there(images), labels % SLOTS)
+        classes.index_put_(cell, decided.to(classes.dtype), accumulate=True)  # whole numbers: in any order
+        factors = torch.ones(2, len(points), device=problem.device)
+        factors[0] = weights[cell] * decided
+        for piece, asked, factor in zip(
+            chunk, torch.split(points, sizes), torch.split(factors, sizes, dim=1), strict=True
         ):
-            sums[piece.image].addmm_(weight, asked)
-            yes[piece.image] += weight[0].sum()
+            sums[piece.image].addmm_(factor, asked)
+            moments[piece.image] += torch.stack((factor[0].sum(), (factor[0] ** 2).sum()))
     n = counts.clamp(min=1)
-    share = yes.to("cpu", torch.float64) / n
-    told = (share > 0) & (share < 1)  # equal answers tell nothing
-    signal = 2 * (sums[:, 0] - per_row(problem.on_device(share)) * sums[:, 1]) * per_row(problem.on_device(told))
-    seen = torch.where(counts > 0, (share * n + 0.5) / (n + 1), 0.5)
-    return Answers(signal, counts * 4 * share * (1 - share), torch.special.ndtri(seen))
+    total, squares = problem.on_cpu(moments).unbind(dim=1)
+    told = squares - total**2 / n  # 0 where all answers are equal: they tell nothing
+    told = torch.where(told > 1e-6 * n, told, 0.0)
+    signal = sums[:, 0] - per_row(problem.on_device(total / n)) * sums[:, 1]
+    yes = problem.on_cpu(classes.sum(dim=1))
+    seen = torch.where(counts > 0, (yes + 0.5) / (n + 1), 0.5)
+    return Answers(2 * signal * per_row(problem.on_device(told > 0)), 4 * told, torch.special.ndtri(seen), classes)
 
 
 def _drawn(problem: Problem, where: Sampling, counts: Tensor, basis: Basis) -> Iterator[tuple[list[Piece], Tensor]]:
