@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -11,7 +12,7 @@ from popskipjump.attacks.border import Border, replace_rows
 from popskipjump.attacks.parts.locate import border_at, cannot_ask
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
-from popskipjump.sigmoid import Estimate, Grid, SigmoidPosterior, mutual_information, shared_grid
+from popskipjump.sigmoid import Estimate, Grid, Marginals, SigmoidPosterior, mutual_information, shared_grid
 
 _EDGE = 0.015  # of the part that is searched
 _UNSURE = 2.0  # standard deviations
@@ -93,6 +94,7 @@ class _Carried:
         self.tolerance = problem.notes.read("tolerance", rows, config.first)
         self.posterior = self._prior()
         self.going = torch.arange(len(rows))
+        self.between: Callable[[Tensor], Tensor] | None = None  # points on the lines of those that are going
         self.asked = 0
         blank = torch.zeros(len(rows), dtype=torch.float64)
         self.position, self.safe, self.slope, self.low, self.high, self.doubt = (blank.clone() for _ in range(6))
@@ -113,28 +115,35 @@ class _Carried:
 
     def ask(self) -> None:
         """One query for each image that is still searching."""
-        self._leave(cannot_ask(self.problem, self.rows[self.going], 1))
+        stop = cannot_ask(self.problem, self.rows[self.going], 1)
+        if bool(stop.any()):
+            self._leave(stop, self.posterior.marginals())
         if not len(self.going):
             return
         value, total = mutual_information(self.posterior)
         self.posterior.rescale(total)
         best = value.numpy().argmax(axis=1).tolist()
-        position = self.span[self.going] * self.grid.askable[torch.tensor(best)]
-        chosen = self.problem.there(self.going)
-        points = self.problem.norm.blend(self.outer[chosen], self.original[chosen], self.problem.on_device(position))
+        if self.between is None:
+            chosen = self.problem.there(self.going)
+            self.between = self.problem.norm.between(self.outer[chosen], self.original[chosen])
+        points = self.between(self.problem.on_device(self.span[self.going] * self.grid.askable[best]))
         answers = self.problem.decide(points, self.rows[self.going], "search").cpu().tolist()
         self.posterior.update(best, answers)
         self.asked += 1
         if self.asked >= self.config.fewest:
+            belief = self.posterior.marginals()
             span = self.span[self.going]
-            doubt = self.posterior.centre_deviation() * span
-            place = self.posterior.mean().centre * span
-            gradual = self.config.gradual * span / (4 * self._steepest(self.posterior.channel_marginal()))
+            doubt = belief.centre_deviation() * span
+            place = (belief.centre * self.grid.position).sum(dim=1) * span
+            gradual = self.config.gradual * span / (4 * self._steepest(belief.channel))
             sure = doubt <= self.tolerance[self.going] * (1 - place).clamp(min=0.01)
             seen = self.asked >= torch.where(span < 1, self.config.fewest, self.config.look)
-            enough = (doubt <= gradual) & seen | torch.full_like(sure, self.asked >= self.config.limit)
-            self.settled[self.going[sure]] = True
-            self._leave(sure | enough)
+            done = sure | (doubt <= gradual) & seen
+            if self.asked >= self.config.limit:
+                done = torch.ones_like(sure)
+            if bool(done.any()):
+                self.settled[self.going[sure]] = True
+                self._leave(done, belief)
 
     def _steepest(self, channels: Tensor) -> Tensor:
         """The steepest transition that the answers allow, `(A, C)` -> `(A,)`: a gradual one must have shown itself."""
@@ -142,27 +151,24 @@ class _Carried:
         index = (by_slope < 0.8).sum(dim=1).clamp(max=self.grid.slopes - 1)
         return torch.pow(10.0, self.grid.log_slope[: self.grid.slopes][index])
 
-    def _leave(self, done: Tensor) -> None:
+    def _leave(self, done: Tensor, belief: Marginals) -> None:
         """Write down what was found for some of the searching images, and let them go: bool over `going`."""
-        if not bool(done.any()):
-            return
-        who, posterior = self.going[done], self.posterior.select(done)
-        estimate, span = posterior.mean(), self.span[who]
+        who, mine = self.going[done], belief.select(done)
+        estimate, span = mine.mean(), self.span[who]
         self.position[who] = estimate.centre * span
-        low = posterior.centre_quantile(1 - self.config.confidence)
+        low = mine.centre_quantile(1 - self.config.confidence)
         self.safe[who] = torch.minimum(low, estimate.centre) * span
         self.slope[who] = estimate.log_slope - span.log10()
         self.low[who], self.high[who] = estimate.low, estimate.high
-        self.doubt[who] = posterior.centre_deviation() * span
+        self.doubt[who] = mine.centre_deviation() * span
         self.searched[who] = self.asked
         notes, rows = self.problem.notes, self.rows[who]
-        channels = posterior.channel_marginal()
-        notes.write("channels", rows, channels)
-        steep = self._steepest(channels) / span
+        notes.write("channels", rows, mine.channel)
+        steep = self._steepest(mine.channel) / span
         reach = (1 - self.position[who]).clamp(min=0.01)
         notes.write("width", rows, 1 / (4 * steep * reach))
         notes.write("lost", rows, estimate.lost)
-        self.going, self.posterior = self.going[~done], self.posterior.select(~done)
+        self.going, self.posterior, self.between = self.going[~done], self.posterior.select(~done), None
 
     def result(self) -> Border:
         """What was found for all images."""

@@ -273,11 +273,14 @@ def _drawn(problem: Problem, where: Sampling, counts: Tensor, basis: Basis) -> I
         numbers = torch.tensor([_PARTS_APART * where.part + piece.number for piece in chunk])
         blocks, scales = pool.draw(where.rows[images], where.iteration, numbers)
         scales.mul_(deviation[problem.there(images)])
-        coefficients = [rows[: piece.size] * scale for piece, rows, scale in zip(chunk, blocks, scales, strict=True)]
-        points = basis.to_points(torch.cat(coefficients))
-        for piece, part in zip(chunk, torch.split(points, [piece.size for piece in chunk]), strict=True):
-            part.mul_(where.spread[piece.image])
-            if where.radial is not None:
-                part.copy_(problem.norm.tangent(part, where.radial[piece.image : piece.image + 1]))
-            part.add_(where.centre[piece.image])
+        coefficients = torch.empty(sum(piece.size for piece in chunk), problem.dimension, device=problem.device)
+        parts = torch.split(coefficients, [piece.size for piece in chunk])
+        for piece, part, rows, scale in zip(chunk, parts, blocks, scales, strict=True):
+            torch.mul(rows[: piece.size], scale, out=part)
+        points = basis.to_points(coefficients)
+        whose = problem.there(images.repeat_interleave(torch.tensor([piece.size for piece in chunk])))
+        points.mul_(where.spread[whose])
+        if where.radial is not None:
+            points = problem.norm.tangent(points, where.radial[whose])
+        points.add_(where.centre[whose])
         yield chunk, points
