@@ -32,8 +32,13 @@ def test_a_few_stray_answers_change_nothing():
 
 
 def test_where_many_classes_answer_each_counts_by_its_share():
-    weights = ClassContrast(power=1.0).weights(seen(40, 20, 20, 10, 10))
-    assert weights[0, :6].tolist() == pytest.approx([1.0, 0.5, 0.5, 0.25, 0.25, 0.0])
+    weights = ClassContrast(power=1.0).weights(seen(40_000, 20_000, 20_000, 10_000, 10_000))
+    assert weights[0, :6].tolist() == pytest.approx([1.0, 0.5, 0.5, 0.25, 0.25, 0.0], rel=1e-3)
+
+
+def test_a_handful_of_answers_decides_less_than_many():
+    few, many = (ClassContrast().weights(seen(2 * n, n, n))[0, 1] for n in (2, 200))
+    assert float(many) < float(few) < 1
 
 
 def test_without_power_nothing_is_weighed():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+_ENOUGH = 20  # answers, from which on their Gini index means something
 SLOTS = 64  # classes are told apart by their number modulo this; those that share a slot count together
 
 
@@ -30,8 +31,9 @@ class ClassContrast:
 
     def weights(self, seen: Tensor) -> Tensor:
         """Weights of the classes in [0, 1], from how often each was an adversarial answer: `(A, SLOTS)`, the same."""
-        share = seen / seen.sum(dim=1, keepdim=True).clamp(min=1)
+        total = seen.sum(dim=1, keepdim=True)
+        share = seen / total.clamp(min=1)
         gini = 1 - (share**2).sum(dim=1, keepdim=True)
-        power = self.power * ((gini - self.few) / (self.many - self.few)).clamp(0, 1)
+        power = self.power * ((gini - self.few) / (self.many - self.few)).clamp(0, 1) * total / (total + _ENOUGH)
         relative = share / share.amax(dim=1, keepdim=True).clamp(min=1e-9)
         return torch.where(power > 0, relative**power, 1.0)
