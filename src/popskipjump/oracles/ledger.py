@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -48,15 +45,6 @@ class Ledger:
     def limited(self) -> bool:
         """Whether there is a budget."""
         return self._budget is not None
-
-    @contextmanager
-    def during(self, phase: str) -> Iterator[None]:
-        """Count what is asked inside under `phase`."""
-        before, self.phase = self.phase, phase
-        try:
-            yield
-        finally:
-            self.phase = before
 
     def remaining(self, rows: Tensor) -> Tensor:
         """Queries that images may still ask: rows `(A,)` -> int64 `(A,)`."""
