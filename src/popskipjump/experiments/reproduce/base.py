@@ -109,8 +109,7 @@ class Setup:
     @property
     def capped(self) -> str:
         """What the caps of this size are, in words; empty without any."""
-        default = Count()
-        if self.size.most_directions >= default.limit:
+        if not self.size.is_capped:
             return ""
         return (
             f"PSJ under noise other than flips: at most {self.size.most_directions:,} directions an iteration and "
@@ -177,7 +176,8 @@ class Experiment(ABC):
     def notes(self, setup: Setup) -> list[str]:
         """What a reader must know of this size."""
         heavy = any(is_heavy(ask.way.noise) for ask in self.plan(setup) if isinstance(ask.way.attack, PopSkipJump))
-        notes = [f"{setup.capped}."] if heavy and setup.capped else []
+        own = f"PSJ within its own limits: at most {setup.size.most_directions:,} directions an iteration"
+        notes = [f"{setup.capped or own}."] if heavy else []
         if not setup.has_dropout and self.uses_levels:
             notes.append("The network has no dropout layers, so dropout noise is left out.")
         return notes
