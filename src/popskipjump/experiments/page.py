@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from popskipjump.errors import InputError
 from popskipjump.experiments.charts import CurveChart, SigmoidChart, curve_chart, sigmoid_chart
 from popskipjump.experiments.pictures import difference, gain_of, picture
-from popskipjump.experiments.runner import RunData
+from popskipjump.experiments.run_data import RunData
 from popskipjump.metrics import Summary, curve_over_queries, summarise
 from popskipjump.types import Status
 

@@ -23,7 +23,7 @@ from popskipjump.experiments.reproduce.base import (
 )
 from popskipjump.experiments.reproduce.drawing import COLOURS, INK, canvas, finish
 from popskipjump.experiments.reproduce.numbers import show, show_named
-from popskipjump.experiments.runner import RunData
+from popskipjump.experiments.run_data import RunData
 from popskipjump.metrics import adversarial_accuracy
 from popskipjump.noise import noise_of
 from popskipjump.noise.selection import correct_probability

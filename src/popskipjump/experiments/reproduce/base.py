@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from popskipjump import BoundaryAttack, Count, HopSkipJump, Pool, PopSkipJump, TorchModel
 from popskipjump.errors import InputError
 from popskipjump.experiments.reproduce.presets import Size
-from popskipjump.experiments.runner import RunData
+from popskipjump.experiments.run_data import RunData
 
 AttackConfig = PopSkipJump | HopSkipJump | BoundaryAttack
 Cell = str | float | int | None

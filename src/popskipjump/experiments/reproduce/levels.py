@@ -49,7 +49,7 @@ from popskipjump.experiments.reproduce.numbers import (
     show_ratios,
 )
 from popskipjump.experiments.reproduce.tables import FEW_MORE, KEPT
-from popskipjump.experiments.runner import RunData
+from popskipjump.experiments.run_data import RunData
 from popskipjump.metrics import summarise
 
 REFERENCE = "dropout"  # the paper's noise model for the figure in its main text

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from popskipjump.experiments.runner import RunData
+from popskipjump.experiments.run_data import RunData
 from popskipjump.metrics import Summary, summarise
 
 RESAMPLES = 400

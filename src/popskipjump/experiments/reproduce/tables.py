@@ -26,7 +26,7 @@ from popskipjump.experiments.reproduce.numbers import (
     show_ratios,
     spread,
 )
-from popskipjump.experiments.runner import RunData
+from popskipjump.experiments.run_data import RunData
 from popskipjump.metrics import Summary, paper_unit
 
 FLIPS = (0, 5, 10)  # percent of the answers

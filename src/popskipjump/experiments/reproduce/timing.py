@@ -39,7 +39,7 @@ from popskipjump.experiments.reproduce.drawing import (
 from popskipjump.experiments.reproduce.levels import label_pair
 from popskipjump.experiments.reproduce.numbers import curve, ratio, show, show_named
 from popskipjump.experiments.reproduce.tables import KEPT
-from popskipjump.experiments.runner import RunData
+from popskipjump.experiments.run_data import RunData
 from popskipjump.types import Status
 
 PARTS = ("search", "direction")
