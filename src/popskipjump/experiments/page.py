@@ -68,6 +68,8 @@ class RunView(NamedTuple):
     seconds: str
     phases: list[Phase]
     rows: list[ImageView]
+    fits_sigmoids: bool
+    keeps_answers: bool  # those that a sigmoid was fitted to
     spec: str
     versions: list[tuple[str, str]]  # when, what
 
@@ -141,6 +143,8 @@ def _view(number: int, name: str, run: RunData, rows: int) -> RunView:
             for phase, count in sorted(run.queries_by_phase.items(), key=lambda item: -int(item[1].sum()))
         ],
         rows=[_image(run, row) for row in range(min(rows, len(run.status)))],
+        fits_sigmoids=bool(np.isfinite(run.trace_sigmoid["centre"]).any()),
+        keeps_answers=run.probe_asked.shape[1] > 0,
         spec=json.dumps(run.spec.model_dump(mode="json"), indent=2, ensure_ascii=False),
         versions=[(when, ", ".join(f"{k} {v}" for k, v in what.items())) for when, what in run.versions],
     )
