@@ -7,8 +7,8 @@ import pytest
 from reproduce_toys import SETUP, evidence_of
 
 from popskipjump import BoundaryAttack, HopSkipJump, PopSkipJump
-from popskipjump.experiments.reproduce import EXPERIMENTS, PAPER, Setup
-from popskipjump.experiments.reproduce.base import Way
+from popskipjump.experiments.reproduce import DEFAULT, EXPERIMENTS, PAPER, QUICK, Setup
+from popskipjump.experiments.reproduce.base import FEWEST, Way, judged
 from popskipjump.experiments.reproduce.cosine import BORDERS, COUNTS, analytic
 from popskipjump.experiments.reproduce.numbers import all_of, compare
 from popskipjump.experiments.reproduce.timing import VARIANTS
@@ -251,3 +251,39 @@ def test_an_experiment_says_what_it_found_of_each_claim_of_the_introduction(
 ) -> None:
     experiment = EXPERIMENTS[name]
     assert experiment.claims(evidence_of(experiment, numbers, setup=UNCAPPED)) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("numbers", [_as_published, _psj_breaks])
+def test_a_handful_of_images_decides_nothing(numbers):
+    experiment = EXPERIMENTS["table-1"]
+    finding, claims = judged(experiment, evidence_of(experiment, numbers, images=FEWEST - 1))
+    assert finding.supported is None
+    assert finding.sentence.endswith("Fewer than 5 images decide nothing.")
+    assert claims == {1: None, 2: None}
+    finding, claims = judged(experiment, evidence_of(experiment, numbers, images=FEWEST))
+    assert finding.supported is (numbers is _as_published)
+    assert None not in claims.values()
+
+
+@pytest.mark.parametrize(("size", "decided"), [(QUICK, False), (DEFAULT, True)])
+def test_what_is_timed_counts_its_own_images(size, decided):
+    experiment = EXPERIMENTS["acceleration"]
+    evidence = evidence_of(experiment, lambda way: (1.0, 1.0), setup=replace(SETUP, size=size))
+    assert (min(experiment.sample(evidence)) >= FEWEST) is decided
+
+
+@pytest.mark.parametrize("size", [QUICK, DEFAULT, PAPER])
+def test_a_size_without_caps_has_the_limits_of_the_attack(size):
+    free = size.without_caps()
+    assert not free.is_capped
+    assert Setup("mnist", (1, 28, 28), free).psj("cropping:24").attack == PopSkipJump(iterations=32)
+    assert (free == size) is (size is PAPER)
+    assert replace(free, name=size.name, most_directions=1, most_searched=1) == replace(
+        size, most_directions=1, most_searched=1
+    )
+
+
+def test_a_page_says_whose_limits_hold():
+    experiment = EXPERIMENTS["noise-model"]
+    assert "at most 1,000 directions" in experiment.notes(SETUP)[0]
+    assert "its own limits: at most 50,000 directions" in experiment.notes(replace(SETUP, size=QUICK.without_caps()))[0]

@@ -19,6 +19,7 @@ from popskipjump.experiments.run_data import RunData
 AttackConfig = PopSkipJump | HopSkipJump | BoundaryAttack
 Cell = str | float | int | None
 Measured = Mapping[str, np.ndarray]
+FEWEST = 5  # images that decide anything: the median of fewer moves with each of them
 WhiteBoxAttack = Callable[[nn.Module, Tensor, Tensor, Tensor, int], Tensor]
 """From a module, images `(B, *S)`, labels `(B,)`, adversarial starts `(B, *S)` and a number of steps to points."""
 
@@ -147,14 +148,20 @@ class Evidence:
 
     def images(self) -> str:
         """How many images there were, in words."""
-        counts = sorted({len(run.image_ids) for run in self.runs.values()})
-        if not counts:
-            return "no image"
-        return (
-            f"{counts[0]} image{'s' if counts[0] != 1 else ''}"
-            if len(counts) == 1
-            else f"{counts[0]} to {counts[-1]} images"
-        )
+        return in_words(self.counts())
+
+    def counts(self) -> list[int]:
+        """How many images the runs have, each number once, in order."""
+        return sorted({len(run.image_ids) for run in self.runs.values()})
+
+
+def in_words(counts: Sequence[int]) -> str:
+    """Numbers of images, in order, for people."""
+    if not counts:
+        return "no image"
+    if len(counts) > 1:
+        return f"{counts[0]} to {counts[-1]} images"
+    return f"{counts[0]} image{'s' if counts[0] != 1 else ''}"
 
 
 class Experiment(ABC):
@@ -184,6 +191,10 @@ class Experiment(ABC):
 
     uses_levels = False
 
+    def sample(self, evidence: Evidence) -> list[int]:
+        """How many images its parts looked at, in order; none if all answers were simulated."""
+        return evidence.counts()
+
     def claims(self, evidence: Evidence) -> dict[int, bool | None]:
         """What the numbers say of the four claims of the introduction, by number; of those that are tested here."""
         return {}
@@ -199,6 +210,15 @@ class Experiment(ABC):
     @abstractmethod
     def verdict(self, evidence: Evidence) -> Finding:
         """What the numbers say of the claim."""
+
+
+def judged(experiment: Experiment, evidence: Evidence) -> tuple[Finding, dict[int, bool | None]]:
+    """The verdict, and what it means for the claims of the introduction; a handful of images decides nothing."""
+    finding, claims = experiment.verdict(evidence), experiment.claims(evidence)
+    if min(experiment.sample(evidence), default=FEWEST) >= FEWEST:
+        return finding, claims
+    sentence = f"{finding.sentence} Fewer than {FEWEST} images decide nothing."
+    return Finding(None, sentence), dict.fromkeys(claims)
 
 
 def undecided_if_capped(setup: Setup, finding: Finding) -> Finding:

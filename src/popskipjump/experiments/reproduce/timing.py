@@ -144,7 +144,15 @@ def timed_run(lab: Lab, way: Way) -> dict[str, np.ndarray]:
     return found
 
 
-class QueriesAndTime(Experiment):
+class TimedExperiment(Experiment):
+    """What is measured by the clock, on images of its own."""
+
+    def sample(self, evidence: Evidence) -> list[int]:
+        """The timed ones."""
+        return [evidence.setup.images(evidence.setup.size.timed_images)]
+
+
+class QueriesAndTime(TimedExperiment):
     """Where queries and time go at the strongest noise."""
 
     name = "queries-and-time"
@@ -224,7 +232,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-class Acceleration(Experiment):
+class Acceleration(TimedExperiment):
     """The two tricks of the appendix."""
 
     name = "acceleration"
