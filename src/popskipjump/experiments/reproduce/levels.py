@@ -24,7 +24,6 @@ from popskipjump.experiments.reproduce.base import (
 )
 from popskipjump.experiments.reproduce.drawing import (
     COLOURS,
-    INK,
     Line,
     canvas,
     distance_axis,
@@ -50,6 +49,7 @@ from popskipjump.experiments.reproduce.numbers import (
 )
 from popskipjump.experiments.reproduce.tables import FEW_MORE, KEPT
 from popskipjump.experiments.run_data import RunData
+from popskipjump.experiments.style import INK
 from popskipjump.metrics import summarise
 
 REFERENCE = "dropout"  # the paper's noise model for the figure in its main text

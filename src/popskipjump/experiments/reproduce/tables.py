@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from popskipjump import BoundaryAttack
 from popskipjump.experiments.reproduce import paper
 from popskipjump.experiments.reproduce.base import Ask, Cell, Evidence, Experiment, Finding, Setup, Table, Way
-from popskipjump.experiments.reproduce.drawing import COLOURS, canvas, ceiling_of, distance_axis, finish, plain_log_axis
+from popskipjump.experiments.reproduce.drawing import COLOURS, canvas, distance_axis, finish, plain_log_axis
 from popskipjump.experiments.reproduce.numbers import (
     INTERVALS,
     Curve,
@@ -27,6 +27,7 @@ from popskipjump.experiments.reproduce.numbers import (
     spread,
 )
 from popskipjump.experiments.run_data import RunData
+from popskipjump.experiments.style import ceiling_of
 from popskipjump.metrics import Summary, paper_unit
 
 FLIPS = (0, 5, 10)  # percent of the answers
