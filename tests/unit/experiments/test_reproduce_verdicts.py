@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from reproduce_toys import SETUP, evidence_of
+from reproduce_toys import SETUP, evidence_of, run_with
 
 from popskipjump import BoundaryAttack, HopSkipJump, PopSkipJump
 from popskipjump.experiments.reproduce import DEFAULT, EXPERIMENTS, PAPER, QUICK, Setup
 from popskipjump.experiments.reproduce.base import FEWEST, Way, judged
 from popskipjump.experiments.reproduce.cosine import BORDERS, COUNTS, analytic
-from popskipjump.experiments.reproduce.numbers import all_of, compare
+from popskipjump.experiments.reproduce.numbers import all_of, compare, farther_for_as_many
 from popskipjump.experiments.reproduce.timing import VARIANTS
 
 UNCAPPED = Setup("mnist", (1, 28, 28), replace(PAPER, table_images=5, images=5, votes_images=5))
@@ -287,3 +287,14 @@ def test_a_page_says_whose_limits_hold():
     experiment = EXPERIMENTS["noise-model"]
     assert "at most 1,000 directions" in experiment.notes(SETUP)[0]
     assert "its own limits: at most 50,000 directions" in experiment.notes(replace(SETUP, size=QUICK.without_caps()))[0]
+
+
+def test_distances_compare_after_as_many_queries():
+    psj = run_with(SETUP.psj("flip:0.1"), 2.0, 1_000)
+    slow = run_with(SETUP.hsj("flip:0.1", votes=3), 1.8, 2_000)  # nearer at the end, for twice the queries
+    last = int((slow.trace_queries[:, 0] <= 1_000).sum()) - 1
+    assert farther_for_as_many(psj, slow).value == pytest.approx(2.0 / slow.trace_border[last, 0])
+    assert farther_for_as_many(psj, slow).at_most(1.0)
+    assert farther_for_as_many(psj, run_with(SETUP.hsj(), 1.8, 900)).value == pytest.approx(2.0 / 1.8)
+    late = run_with(SETUP.hsj(), 1.8, 90_000)  # has not begun by then
+    assert not np.isfinite(farther_for_as_many(psj, late).value)

@@ -115,6 +115,14 @@ def farther(run: RunData, reference: RunData) -> Ratio:
     return compare(run.border_distances, reference.border_distances)
 
 
+def farther_for_as_many(run: RunData, reference: RunData) -> Ratio:
+    """How many times the border distance that a reference had after as many queries a run ends at, image by image."""
+    within = reference.trace_queries <= run.attack_queries  # (T + 1, B)
+    last = np.maximum(within.sum(axis=0) - 1, 0)
+    reached = np.where(within.any(axis=0), reference.trace_border[last, np.arange(len(last))], np.inf)
+    return compare(run.border_distances, reached)
+
+
 def all_of(values: Iterable[bool | None]) -> bool | None:
     """True if all are, False if one is, else None: what cannot be told is not guessed."""
     found = list(values)
