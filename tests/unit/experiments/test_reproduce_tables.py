@@ -58,10 +58,10 @@ def test_table_1_has_our_numbers_in_both_units_beside_the_papers() -> None:
     table = experiment.table(evidence_of(experiment, lambda way: (2.0 if way.noise is None else 3.0, 1000 * way.votes)))
     rows = {(row[0], row[1]): row for row in table.rows}
     assert len(rows) == 15
-    flips, _, distance, unit, theirs, own, queries, relative, calls = rows["10%", "HSJ-repeat3"]
+    flips, _, distance, unit, theirs, own, queries, relative, calls, sure = rows["10%", "HSJ-repeat3"]
     assert (flips, distance, own, queries, relative) == ("10%", 3.0, 1.5, 3000, 3.0)
     assert unit == pytest.approx(paper_unit(3.0, 784), abs=1e-5)
-    assert (theirs, calls) == (0.013, 2.27)
+    assert (theirs, calls, sure) == (0.013, 2.27, 1.0)
     assert rows["5%", "BA"][4] is None  # the paper's first table has no boundary attack
 
 

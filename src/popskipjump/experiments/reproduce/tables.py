@@ -111,6 +111,11 @@ def median_queries(evidence: Evidence, attack: str, flips: int) -> float:
     return queries(evidence[way_of(evidence.setup, attack, flips)]).median
 
 
+def median_probability(evidence: Evidence, attack: str, flips: int) -> float:
+    """Median share of adversarial answers, among fresh ones, at the points of an attack of the tables."""
+    return float(np.median(evidence[way_of(evidence.setup, attack, flips)].verdict_probability))
+
+
 def growth(evidence: Evidence, attack: str, flips: int) -> Ratio:
     """How many times its noiseless distance an attack ends at."""
     return farther(*(evidence[way_of(evidence.setup, attack, level)] for level in (flips, 0)))
@@ -146,10 +151,11 @@ class Table1(FlipTable):
                         round(calls),
                         round(ratio(calls, base), 2),
                         theirs.calls if theirs else None,
+                        round(median_probability(evidence, attack, flips), 2),
                     )
                 )
         columns = ("flips", "attack", "border distance, L2", "‖δ‖²/d", "paper, ‖δ‖²/d", "L2 / own without noise")
-        return Table((*columns, "queries", "queries / PSJ", "paper, calls / PSJ"), rows)
+        return Table((*columns, "queries", "queries / PSJ", "paper, calls / PSJ", "P(adversarial) of the points"), rows)
 
     def verdict(self, evidence: Evidence) -> Finding:
         """PSJ keeps its distance, and the others do not."""
@@ -187,8 +193,13 @@ class Table1(FlipTable):
         same = " and ".join(show_ratio(farther_for_as_many(*pair)) for pair in pairs)
         return (
             f"PSJ ends at {ends} times the distance of HSJ-repeat3 with {calls} times its queries; after as many "
-            f"queries it is at {same} times."
+            f"queries it is at {same} times. The points themselves are adversarial with a median probability of "
+            f"{self._sure(evidence, 'PSJ')} (PSJ), {self._sure(evidence, 'HSJ')} (HSJ) and "
+            f"{self._sure(evidence, 'HSJ-repeat3')} (HSJ-repeat3)."
         )
+
+    def _sure(self, evidence: Evidence, attack: str) -> str:
+        return " and ".join(show(median_probability(evidence, attack, flips), 2) for flips in FLIPS[1:])
 
 
 class Table2(FlipTable):
