@@ -46,7 +46,8 @@ Out = Annotated[Path, typer.Option(help="Folder for the runs, tables, figures an
 Quick = Annotated[bool, typer.Option("--quick", help="Minutes: few images, capped queries.")]
 Paper = Annotated[bool, typer.Option("--paper", help="Days: 500 images, all levels, no caps but the attacks' own.")]
 NoCaps = Annotated[
-    bool, typer.Option("--no-caps", help="PSJ with its own limits under every noise: only then is a claim refuted.")
+    bool,
+    typer.Option("--no-caps", help="PSJ with its own limits under every noise; under caps no claim on it is refuted."),
 ]
 Seed = Annotated[int, typer.Option(help="Of all randomness, the choice of images included.")]
 Threads = Annotated[int, typer.Option(min=1, help="Of torch. One is safest for nets this small.")]
