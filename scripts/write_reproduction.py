@@ -14,7 +14,7 @@ from pathlib import Path
 from popskipjump.experiments.reproduce.overview import overview_of, read_results, sections_of
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-PICTURES = ("table-1", "noise-model", "votes-ratio")
+PICTURES = ("table-1", "noise-level-complete", "noise-model", "votes-ratio")
 HEADER = """# Reproduction
 
 Every table and figure of the paper with our numbers, where they come from, and whether they support the claim. This

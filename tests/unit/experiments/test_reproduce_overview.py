@@ -77,3 +77,10 @@ def test_a_command_loses_the_folders_of_one_machine() -> None:
     typed = "psj reproduce x --data '/a b/c.npz' --weights=/d/e.safetensors --model /f/g.py:make --out h --quick"
     expected = "psj reproduce x --data DIR --weights=FILE --model g.py:make --out DIR --quick"
     assert for_all_machines(typed) == expected
+
+
+def test_the_claims_say_what_their_answers_hang_on() -> None:
+    result = {**_result("table-1", supported=False), "reasons": {"2": "too far at 5%"}}
+    text = overview_of({"table-1": result}, {})
+    assert f"- (2) table-1, {result['images']}: too far at 5%." in text
+    assert "- (1)" not in text

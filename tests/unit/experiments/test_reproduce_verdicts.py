@@ -298,3 +298,18 @@ def test_distances_compare_after_as_many_queries():
     assert farther_for_as_many(psj, run_with(SETUP.hsj(), 1.8, 900)).value == pytest.approx(2.0 / 1.8)
     late = run_with(SETUP.hsj(), 1.8, 90_000)  # has not begun by then
     assert not np.isfinite(farther_for_as_many(psj, late).value)
+
+
+def test_the_reasons_name_what_failed():
+    experiment = EXPERIMENTS["noise-model"]
+
+    def breaks(way: Way) -> tuple[float, float]:
+        return (3.0 if way.noise == "cropping:27" else 2.0), 13_000
+
+    words = experiment.reasons(evidence_of(experiment, breaks, setup=UNCAPPED))[4]
+    assert words.endswith("above: cropping:27")
+    assert "up to 1.1: logit:0.01, " in words
+    table = EXPERIMENTS["table-1"]
+    assert "1 [1, 1] (5%), 1 [1, 1] (10%)" in table.reasons(evidence_of(table, _as_published))[2]
+    assert set(EXPERIMENTS["noise-level"].reasons(evidence_of(EXPERIMENTS["noise-level"], _as_published))) == {2}
+    assert "1.02 times HSJ" in EXPERIMENTS["table-3"].reasons(evidence_of(EXPERIMENTS["table-3"], _as_published))[3]

@@ -199,6 +199,10 @@ class Experiment(ABC):
         """What the numbers say of the four claims of the introduction, by number; of those that are tested here."""
         return {}
 
+    def reasons(self, evidence: Evidence) -> dict[int, str]:
+        """What the answer to some of these claims hangs on, in a few words."""
+        return {}
+
     @abstractmethod
     def table(self, evidence: Evidence) -> Table:
         """The numbers."""

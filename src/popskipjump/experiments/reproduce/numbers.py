@@ -134,6 +134,13 @@ def show_ratios(found: Mapping[str, Ratio]) -> str:
     return ", ".join(f"{show_ratio(value)} ({name})" for name, value in found.items())
 
 
+def show_sides(found: Mapping[str, Ratio], limit: float) -> str:
+    """Which of some ratios are at most a limit, which are above it, and of which the images cannot tell."""
+    sides = ((True, f"up to {limit:g}"), (False, "above"), (None, "cannot be told"))
+    named = [(words, [name for name, value in found.items() if value.at_most(limit) is side]) for side, words in sides]
+    return "; ".join(f"{words}: {', '.join(names)}" for words, names in named if names)
+
+
 def show_ratio(found: Ratio) -> str:
     """A ratio with its interval."""
     return f"{show(found.value)} [{show(found.low)}, {show(found.high)}]"

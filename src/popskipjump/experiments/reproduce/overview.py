@@ -82,12 +82,25 @@ def _claims(results: Mapping[str, Result]) -> list[str]:
         tests = [f"{name}: {WORDS[value]}" for name, value in tests_of(number, results).items()]
         shown = WORDS[verdict_on(number, results)]
         lines.append(f"| ({number}) {claim} | **{shown}** | {', '.join(tests) or 'not run'} |")
+    lines += ["", *_reasons(results), ""] if any(result.get("reasons") for result in results.values()) else [""]
     lines += [
-        "",
         "A claim is supported if all its tests are, and not supported if one test is not. A test looks at the part of "
         "an experiment that the claim speaks of, so that its answer may differ from the experiment's own below. "
         "Undecided: the images are too few to tell, or the queries were capped.",
     ]
+    return lines
+
+
+def _reasons(results: Mapping[str, Result]) -> list[str]:
+    """What each answer hangs on, claim by claim."""
+    lines = []
+    for number in range(1, len(CLAIMS) + 1):
+        words = [
+            f"{name}, {results[name]['images']}: {results[name]['reasons'][str(number)]}"
+            for name in tests_of(number, results)
+            if str(number) in results[name].get("reasons", {})
+        ]
+        lines += [f"- ({number}) {'. '.join(words)}."] if words else []
     return lines
 
 

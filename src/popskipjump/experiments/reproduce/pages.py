@@ -50,6 +50,7 @@ def write_experiment(folder: Path, experiment: Experiment, evidence: Evidence, o
         "supported": finding.supported,
         "finding": finding.sentence,
         "claims": {str(number): value for number, value in claims.items()},
+        "reasons": {str(number): words for number, words in experiment.reasons(evidence).items()},
         "notes": notes,
         "images": in_words(experiment.sample(evidence)),
         "origin": {**origin.__dict__, "versions": dict(origin.versions)},

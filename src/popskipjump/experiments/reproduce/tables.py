@@ -182,6 +182,15 @@ class Table1(FlipTable):
         pairs = [self._psj_and_votes(evidence, flips) for flips in FLIPS[1:]]
         return {1: all_of(farther_for_as_many(*pair).at_most(1.0) for pair in pairs), 2: all_of(kept)}
 
+    def reasons(self, evidence: Evidence) -> dict[int, str]:
+        """PSJ against votes, and against itself."""
+        same = {f"{f}%": farther_for_as_many(*self._psj_and_votes(evidence, f)) for f in FLIPS[1:]}
+        kept = {f"{f}%": growth(evidence, "PSJ", f) for f in FLIPS[1:]}
+        return {
+            1: f"distance relative to HSJ-repeat3 after as many queries: {show_ratios(same)}",
+            2: f"distance relative to its own without noise: {show_ratios(kept)}",
+        }
+
     def _psj_and_votes(self, evidence: Evidence, flips: int) -> tuple[RunData, RunData]:
         psj, votes = (evidence[way_of(evidence.setup, name, flips)] for name in ("PSJ", "HSJ-repeat3"))
         return psj, votes
@@ -280,4 +289,11 @@ class Table3(FlipTable):
 
     def claims(self, evidence: Evidence) -> dict[int, bool | None]:
         """HSJ's queries where there is no noise."""
-        return {3: ratio(median_queries(evidence, "PSJ", 0), median_queries(evidence, "HSJ", 0)) <= FEW_MORE}
+        return {3: self._more_than_hsj(evidence) <= FEW_MORE}
+
+    def reasons(self, evidence: Evidence) -> dict[int, str]:
+        """How many more."""
+        return {3: f"without noise {show(self._more_than_hsj(evidence))} times HSJ's queries"}
+
+    def _more_than_hsj(self, evidence: Evidence) -> float:
+        return ratio(median_queries(evidence, "PSJ", 0), median_queries(evidence, "HSJ", 0))
