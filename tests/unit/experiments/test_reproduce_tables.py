@@ -84,9 +84,9 @@ def test_tables_and_figures_are_made_from_runs_alone(name: str) -> None:
 
 
 def test_a_table_is_written_for_people_and_for_programs() -> None:
-    table = Table(("a", "b|c"), [(1, math.inf), (12345, None), ("x|y", 0.5)])
-    assert markdown_of(table).splitlines()[2:] == ["| 1 | ∞ |", "| 12,345 |  |", "| x\\|y | 0.5 |"]
-    assert list(csv.reader(io.StringIO(csv_of(table))))[1:] == [["1", "inf"], ["12345", ""], ["x|y", "0.5"]]
+    table = Table(("a", "b|c"), [(1, math.inf), (12345, None), ("x|y", 0.5), (-0.0, None)])
+    assert markdown_of(table).splitlines()[2:] == ["| 1 | ∞ |", "| 12,345 |  |", "| x\\|y | 0.5 |", "| 0 |  |"]
+    assert list(csv.reader(io.StringIO(csv_of(table))))[1:4] == [["1", "inf"], ["12345", ""], ["x|y", "0.5"]]
 
 
 def test_numbers_for_people() -> None:

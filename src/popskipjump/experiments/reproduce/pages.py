@@ -130,7 +130,7 @@ def _shown(cell: Cell) -> str:
         return cell.replace("|", "\\|")
     if isinstance(cell, float) and not math.isfinite(cell):
         return "–" if math.isnan(cell) else "∞"
-    return f"{cell:,}" if isinstance(cell, int) else f"{cell:g}"
+    return f"{cell:,}" if isinstance(cell, int) else f"{cell + 0.0:g}"  # no minus before a zero
 
 
 def _plain(cell: Cell) -> Cell:
