@@ -145,6 +145,18 @@ def test_votes_support_refute_or_leave_open() -> None:
     assert never.supported is None
     assert "more than" in never.sentence
     assert experiment.verdict(evidence_of(experiment, numbers(99, 20_000))).supported is True
+    assert "HSJ's radius 5.85" in experiment.reasons(evidence_of(experiment, numbers(9, 20_000)))[1]
+
+
+def test_votes_that_may_or_may_not_come_as_close_decide_nothing() -> None:
+    experiment = EXPERIMENTS["votes-ratio"]
+    evidence = evidence_of(experiment, lambda way: (2.0 if isinstance(way.attack, PopSkipJump) else 3.0, 13_000.0))
+    mixed = np.array([1.5, 2.5, 1.5, 2.5, 1.5])
+    runs = {
+        way: replace(run, border_distances=mixed) if isinstance(way.attack, HopSkipJump) and way.votes == 1 else run
+        for way, run in evidence.runs.items()
+    }
+    assert experiment.verdict(replace(evidence, runs=runs)).supported is None
 
 
 def test_the_sample_factor_must_help_by_iteration_and_not_by_query() -> None:
