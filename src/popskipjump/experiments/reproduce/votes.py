@@ -149,8 +149,8 @@ class VotesRatio(Experiment):
         levels = evidence.setup.size.votes_temperatures
         sentence = (
             f'N(HSJ-r) / N(PSJ) {self._ratios(evidence)} (many times: at least {MUCH:g}; "more than": HSJ-r did not '
-            f"come as close with {evidence.setup.size.votes[-1]} votes). It is decided where resampled images agree, in 80% "
-            "intervals, on which votes for fewer queries than that come as close."
+            f"come as close with {evidence.setup.size.votes[-1]} votes). It is decided where resampled images agree, "
+            "in 80% intervals, on which votes for fewer queries than that come as close."
         )
         return Finding(all_of(self.surely(evidence, t, radius) for radius in RADII for t in levels), sentence)
 
