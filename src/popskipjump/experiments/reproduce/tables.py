@@ -279,12 +279,13 @@ class Table3(FlipTable):
         boundary = ratio(calls["PSJ", 0], calls["BA", 0])
         noisy = ratio(calls["PSJ", 10], calls["PSJ", 0])
         votes = ratio(calls["PSJ", 10], calls["HSJ-repeat3", 10])
-        sentence = (
-            f"Without noise PSJ asks {show(more)} times what HSJ asks (a few more: up to {FEW_MORE}) and "
-            f"{show(boundary)} times what BA asks; at 10% flips {show(noisy)} times its own noiseless number (slightly "
-            f"more: up to {SLIGHTLY}) and {show(votes)} times what HSJ-repeat3 asks."
-        )
         fewer = None if is_short(evidence.setup) else boundary < 1
+        than_boundary = "" if fewer is None else f" and {show(boundary)} times what BA asks"
+        sentence = (
+            f"Without noise PSJ asks {show(more)} times what HSJ asks (a few more: up to {FEW_MORE}){than_boundary}; "
+            f"at 10% flips {show(noisy)} times its own noiseless number (slightly more: up to {SLIGHTLY}) and "
+            f"{show(votes)} times what HSJ-repeat3 asks."
+        )
         return Finding(all_of([more <= FEW_MORE, fewer, noisy <= SLIGHTLY, votes < 1]), sentence)
 
     def claims(self, evidence: Evidence) -> dict[int, bool | None]:
