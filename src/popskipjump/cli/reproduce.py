@@ -45,6 +45,10 @@ Weights = Annotated[
 Out = Annotated[Path, typer.Option(help="Folder for the runs, tables, figures and pages.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Minutes: few images, capped queries.")]
 Paper = Annotated[bool, typer.Option("--paper", help="Days: 500 images, all levels, no caps but the attacks' own.")]
+NoCaps = Annotated[
+    bool,
+    typer.Option("--no-caps", help="PSJ with its own limits under every noise; under caps no claim on it is refuted."),
+]
 Seed = Annotated[int, typer.Option(help="Of all randomness, the choice of images included.")]
 Threads = Annotated[int, typer.Option(min=1, help="Of torch. One is safest for nets this small.")]
 Force = Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files.")]
@@ -61,6 +65,7 @@ def reproduce(
     out: Out = Path("psj-reproduce"),
     quick: Quick = False,
     paper: Paper = False,
+    no_caps: NoCaps = False,
     seed: Seed = 0,
     threads: Threads = 1,
     force: Force = False,
@@ -84,7 +89,7 @@ def reproduce(
             return
         if name is None:
             raise InputError(f"name an experiment, or `all`: {', '.join(EXPERIMENTS)}.")
-        size = _size(quick=quick, paper=paper)
+        size = _size(quick=quick, paper=paper, no_caps=no_caps)
         experiments, white_box = _possible(experiments_of(name), alone=name in EXPERIMENTS)
         source = source_of(dataset, data, model, weights)
         folder = folder_for(out, {*EXPERIMENTS, RUNS, MEASURED}, force=force)
@@ -93,13 +98,14 @@ def reproduce(
             _report(outcome)
 
 
-def _size(*, quick: bool, paper: bool) -> Size:
+def _size(*, quick: bool, paper: bool, no_caps: bool) -> Size:
     from popskipjump.errors import InputError
     from popskipjump.experiments.reproduce import DEFAULT, PAPER, QUICK
 
     if quick and paper:
         raise InputError("--quick and --paper exclude each other.")
-    return QUICK if quick else PAPER if paper else DEFAULT
+    size = QUICK if quick else PAPER if paper else DEFAULT
+    return size.without_caps() if no_caps else size
 
 
 def _possible(experiments: list[Experiment], *, alone: bool) -> tuple[list[Experiment], dict[str, WhiteBoxAttack]]:

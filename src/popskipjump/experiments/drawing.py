@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from popskipjump.experiments.demo import Outcome, Sample, curve_of
-from popskipjump.metrics import Curve
+from popskipjump.experiments.style import GREY, INK, ceiling_of, plain_numbers, quiet, top_line
 
-INK, GREY, GOOD, BAD = "#222222", "#777777", "#00664b", "#b03a00"
+GOOD, BAD = "#00664b", "#b03a00"
 COLOURS = ("#222222", "#0072b2", "#d55e00", "#cc79a7", "#009e73", "#e69f00")  # told apart by all eyes (Okabe and Ito)
 MOST_ROWS = 8
 GAIN = 3  # how much a difference is amplified
@@ -90,7 +89,7 @@ def draw_curves(outcomes: Sequence[Outcome]) -> Figure:
     figure = Figure(figsize=(7.6, 4.8), dpi=130, facecolor="white", layout="constrained")
     axes = figure.subplots()
     curves = [curve_of(outcome) for outcome in outcomes]
-    ceiling = _ceiling(curves)
+    ceiling = ceiling_of(curves)
     for number, (outcome, curve) in enumerate(zip(outcomes, curves, strict=True)):
         colour = COLOURS[number % len(COLOURS)]
         style = "--" if outcome.entry.noise is None else "-"
@@ -99,40 +98,19 @@ def draw_curves(outcomes: Sequence[Outcome]) -> Figure:
         axes.plot(
             curve.queries, middle, style, color=colour, linewidth=1.8, label=outcome.entry.name, drawstyle="steps-post"
         )
-    axes.axhline(ceiling, color=GREY, linewidth=0.8, linestyle=":")
-    axes.annotate(
-        "no border on the ray within the bounds",
-        (1, ceiling),
-        (-4, 4),
-        xycoords=("axes fraction", "data"),
-        textcoords="offset points",
-        ha="right",
-        fontsize=8,
-        color=GREY,
-    )
+    top_line(axes, ceiling, "no border on the ray within the bounds", size=8)
     _label(axes, ceiling, len(outcomes[0].report.status))
     return figure
-
-
-def _ceiling(curves: Sequence[Curve]) -> float:
-    """Where to draw what is infinite: above everything that is not."""
-    values = np.concatenate([np.concatenate((c.median, c.high)) for c in curves])
-    finite = values[np.isfinite(values)]
-    return float(1.25 * finite.max()) if len(finite) else 1.0
 
 
 def _label(axes: Axes, ceiling: float, images: int) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_ylim(top=ceiling * 1.22)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    plain_numbers(axes.xaxis)
+    plain_numbers(axes.yaxis, (1, 2, 3, 5, 7))
     axes.set_xlabel("queries per image")
     axes.set_ylabel("border distance (ℓ₂)")
     axes.set_title(f"Median of {images} images, with the 40th to 60th percentile", fontsize=10, color=INK, loc="left")
-    axes.grid(True, which="major", color="#e6e6e6", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    quiet(axes)
     axes.legend(frameon=False, fontsize=9, loc="lower left")

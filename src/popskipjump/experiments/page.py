@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from popskipjump.errors import InputError
 from popskipjump.experiments.charts import CurveChart, SigmoidChart, curve_chart, sigmoid_chart
 from popskipjump.experiments.pictures import difference, gain_of, picture
-from popskipjump.experiments.runner import RunData
+from popskipjump.experiments.run_data import RunData
 from popskipjump.metrics import Summary, curve_over_queries, summarise
 from popskipjump.types import Status
 
@@ -68,6 +68,8 @@ class RunView(NamedTuple):
     seconds: str
     phases: list[Phase]
     rows: list[ImageView]
+    fits_sigmoids: bool
+    keeps_answers: bool  # those that a sigmoid was fitted to
     spec: str
     versions: list[tuple[str, str]]  # when, what
 
@@ -141,6 +143,8 @@ def _view(number: int, name: str, run: RunData, rows: int) -> RunView:
             for phase, count in sorted(run.queries_by_phase.items(), key=lambda item: -int(item[1].sum()))
         ],
         rows=[_image(run, row) for row in range(min(rows, len(run.status)))],
+        fits_sigmoids=bool(np.isfinite(run.trace_sigmoid["centre"]).any()),
+        keeps_answers=run.probe_asked.shape[1] > 0,
         spec=json.dumps(run.spec.model_dump(mode="json"), indent=2, ensure_ascii=False),
         versions=[(when, ", ".join(f"{k} {v}" for k, v in what.items())) for when, what in run.versions],
     )

@@ -35,6 +35,9 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {  # published DenseNets differ i
         zoo.DenseNet121Cifar, layout="torchvision", mean=CIFAR_MEAN, std=CIFAR_STD
     ),
     "cifar-densenet121-huyvnphan": partial(zoo.DenseNet121Cifar, layout="huyvnphan", mean=CIFAR_MEAN, std=CIFAR_STD),
+    "cifar-densenet121-weiaicunzai": partial(
+        zoo.DenseNet121Cifar, layout="weiaicunzai", mean=CIFAR_MEAN, std=CIFAR_STD
+    ),
 }
 
 

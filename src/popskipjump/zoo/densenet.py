@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -18,19 +18,21 @@ BLOCK_SIZES = (6, 12, 24, 16)
 BOTTLENECK = 4 * GROWTH
 STEM_CHANNELS = 2 * GROWTH
 
-Layout = Literal["kuangliu", "torchvision", "huyvnphan"]
+Layout = Literal["kuangliu", "torchvision", "huyvnphan", "weiaicunzai"]
 
 
 class _Details(NamedTuple):
     stem_norm: bool  # batch normalisation and ReLU follow the first convolution
     stem_pool: bool  # then a 3x3 max-pooling of stride 2
     newest_first: bool  # a layer puts its output before its input's channels, not after
+    transition_relu: bool = True  # between the normalisation and the convolution of a transition
 
 
 _LAYOUTS = {
     "kuangliu": _Details(stem_norm=False, stem_pool=False, newest_first=True),
     "torchvision": _Details(stem_norm=True, stem_pool=False, newest_first=False),
     "huyvnphan": _Details(stem_norm=True, stem_pool=True, newest_first=False),
+    "weiaicunzai": _Details(stem_norm=False, stem_pool=False, newest_first=False, transition_relu=False),
 }
 
 
@@ -45,7 +47,8 @@ class DenseNet121Cifar(nn.Module):
         layout: whose weights it can hold. The published ones differ in what no shape shows, so name the origin:
             "kuangliu": a bare convolution as stem, newest channels first;
             "torchvision": convolution, normalisation and ReLU as stem, newest channels last;
-            "huyvnphan": as "torchvision", then a max-pooling of stride 2.
+            "huyvnphan": as "torchvision", then a max-pooling of stride 2;
+            "weiaicunzai": a bare convolution as stem, newest channels last, no ReLU in the transitions.
         mean: of each channel, for a normalisation inside; None for no normalisation.
         std: of each channel, given together with `mean`.
     """
@@ -71,7 +74,7 @@ class DenseNet121Cifar(nn.Module):
             self.blocks.append(_block(channels, size, drop_rate, details.newest_first))
             channels += size * GROWTH
             if number < len(BLOCK_SIZES) - 1:
-                self.transitions.append(_Transition(channels, channels // 2))
+                self.transitions.append(_Transition(channels, channels // 2, details.transition_relu))
                 channels //= 2
         self.norm = nn.BatchNorm2d(channels)
         self.classifier = nn.Linear(channels, classes)
@@ -121,13 +124,14 @@ class _DenseLayer(nn.Module):
 class _Transition(nn.Module):
     """`(N, C, H, W)` to `(N, C', H / 2, W / 2)`."""
 
-    def __init__(self, channels_in: int, channels_out: int) -> None:
+    def __init__(self, channels_in: int, channels_out: int, relu: bool) -> None:
         super().__init__()
         self.norm = nn.BatchNorm2d(channels_in)
+        self.relu = nn.ReLU() if relu else nn.Identity()
         self.conv = nn.Conv2d(channels_in, channels_out, kernel_size=1, bias=False)
 
     def forward(self, features: Tensor) -> Tensor:
-        return functional.avg_pool2d(self.conv(functional.relu(self.norm(features))), 2)
+        return functional.avg_pool2d(self.conv(self.relu(self.norm(features))), 2)
 
 
 def _block(channels: int, size: int, drop_rate: float, newest_first: bool) -> nn.Sequential:
@@ -142,51 +146,65 @@ def _normalization(mean: Sequence[float] | None, std: Sequence[float] | None) ->
     return Normalize(mean, std)
 
 
-# Of each style, the pattern of a key and where that part is here. Published parts are counted from 1.
-_DENSE_LAYER = re.compile(r"features\.denseblock(\d+)\.denselayer(\d+)\.(norm|conv)\.?(\d)\.")
-_TRANSITION = re.compile(r"features\.transition(\d+)\.")
-_SHORT_LAYER = re.compile(r"dense(\d+)\.(\d+)\.(bn|conv)(\d)\.")
-_SHORT_TRANSITION = re.compile(r"trans(\d+)\.(bn|conv)\.")
-_HEADS = (
-    ("features.conv0.", "stem.conv."),
-    ("features.norm0.", "stem.norm."),
-    ("features.norm5.", "norm."),
-    ("conv1.", "stem.conv."),
-    ("bn.", "norm."),
-    ("linear.", "classifier."),
+def _from_0(number: str) -> int:
+    """Most files count from 1."""
+    return int(number) - 1
+
+
+_BOTTLENECK_PARTS = {"0": "norm1", "2": "conv1", "3": "norm2", "5": "conv2"}
+_DOWN_SAMPLING_PARTS = {"0": "norm", "1": "conv"}
+_SHORT_PARTS = {"bn": "norm", "conv": "conv"}
+_PARTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (  # how a part is called, and here
+    (
+        re.compile(r"features\.denseblock(\d+)\.denselayer(\d+)\.(norm|conv)\.?(\d)\."),
+        lambda m: f"blocks.{_from_0(m[1])}.{_from_0(m[2])}.{m[3]}{m[4]}.",
+    ),
+    (re.compile(r"features\.transition(\d+)\."), lambda m: f"transitions.{_from_0(m[1])}."),
+    (
+        re.compile(r"dense(\d+)\.(\d+)\.(bn|conv)(\d)\."),
+        lambda m: f"blocks.{_from_0(m[1])}.{m[2]}.{_SHORT_PARTS[m[3]]}{m[4]}.",
+    ),
+    (re.compile(r"trans(\d+)\.(bn|conv)\."), lambda m: f"transitions.{_from_0(m[1])}.{_SHORT_PARTS[m[2]]}."),
+    (
+        re.compile(r"features\.dense_block(?:_layer_)?(\d+)\.bottle_neck_layer_(\d+)\.bottle_neck\.([0235])\."),
+        lambda m: f"blocks.{m[1]}.{m[2]}.{_BOTTLENECK_PARTS[m[3]]}.",
+    ),
+    (
+        re.compile(r"features\.transition_layer_(\d+)\.down_sample\.([01])\."),
+        lambda m: f"transitions.{m[1]}.{_DOWN_SAMPLING_PARTS[m[2]]}.",
+    ),
+    (re.compile(r"(?:features\.conv0|conv1)\."), lambda _: "stem.conv."),
+    (re.compile(r"features\.norm0\."), lambda _: "stem.norm."),
+    (re.compile(r"(?:features\.norm5|features\.bn|bn)\."), lambda _: "norm."),
+    (re.compile(r"linear\."), lambda _: "classifier."),
 )
 
 
 def densenet121_key(key: str) -> str:
     """The name in `DenseNet121Cifar` of a published DenseNet-121 weight: pass it to `load_weights` as `rename`.
 
-    | torchvision style                           | kuangliu style       | here                            |
-    |---------------------------------------------|----------------------|---------------------------------|
-    | `features.conv0`, `features.norm0`          | `conv1`, none        | `stem.conv`, `stem.norm`        |
-    | `features.denseblock1.denselayer1.norm1`    | `dense1.0.bn1`       | `blocks.0.0.norm1`              |
-    | `features.denseblock1.denselayer1.conv2`    | `dense1.0.conv2`     | `blocks.0.0.conv2`              |
-    | `features.transition1.norm`, `.conv`        | `trans1.bn`, `.conv` | `transitions.0.norm`, `.conv`   |
-    | `features.norm5`                            | `bn`                 | `norm`                          |
-    | `classifier`                                | `linear`             | `classifier`                    |
+    | torchvision, huyvnphan                   | kuangliu             | here                          |
+    |------------------------------------------|----------------------|-------------------------------|
+    | `features.conv0`, `features.norm0`       | `conv1`, none        | `stem.conv`, `stem.norm`      |
+    | `features.denseblock1.denselayer1.norm1` | `dense1.0.bn1`       | `blocks.0.0.norm1`            |
+    | `features.denseblock1.denselayer1.conv2` | `dense1.0.conv2`     | `blocks.0.0.conv2`            |
+    | `features.transition1.norm`, `.conv`     | `trans1.bn`, `.conv` | `transitions.0.norm`, `.conv` |
+    | `features.norm5`                         | `bn`                 | `norm`                        |
+    | `classifier`                             | `linear`             | `classifier`                  |
+
+    | weiaicunzai                                                                 | here                          |
+    |-----------------------------------------------------------------------------|-------------------------------|
+    | `conv1`                                                                     | `stem.conv`                   |
+    | `features.dense_block_layer_0.bottle_neck_layer_0.bottle_neck.0`, `.3`      | `blocks.0.0.norm1`, `.norm2`  |
+    | `features.dense_block3.bottle_neck_layer_0.bottle_neck.2`, `.5`             | `blocks.3.0.conv1`, `.conv2`  |
+    | `features.transition_layer_0.down_sample.0`, `.1`                           | `transitions.0.norm`, `.conv` |
+    | `features.bn`                                                               | `norm`                        |
+    | `linear`                                                                    | `classifier`                  |
 
     Old torchvision files write `norm.1` for `norm1`; both are understood. Any other key is returned as it is.
     Build the network with the matching `layout`.
     """
-    if match := _DENSE_LAYER.match(key):
-        block, layer, kind, number = match.groups()
-        return f"blocks.{int(block) - 1}.{int(layer) - 1}.{kind}{number}.{key[match.end() :]}"
-    if match := _SHORT_LAYER.match(key):
-        block, layer, kind, number = match.groups()
-        return f"blocks.{int(block) - 1}.{layer}.{_norm(kind)}{number}.{key[match.end() :]}"
-    if match := _TRANSITION.match(key):
-        return f"transitions.{int(match[1]) - 1}.{key[match.end() :]}"
-    if match := _SHORT_TRANSITION.match(key):
-        return f"transitions.{int(match[1]) - 1}.{_norm(match[2])}.{key[match.end() :]}"
-    for theirs, ours in _HEADS:
-        if key.startswith(theirs):
-            return ours + key.removeprefix(theirs)
+    for pattern, here in _PARTS:
+        if match := pattern.match(key):
+            return here(match) + key[match.end() :]
     return key
-
-
-def _norm(kind: str) -> str:
-    return "norm" if kind == "bn" else kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from popskipjump.errors import InputError
 
 CHUNK = 256  # images in one call of `correct_probability`
+FIRST = 16  # in the first call; each next one has twice as many
 
 CorrectProbability = Callable[[Tensor, Tensor], Tensor]
 """From points `(M, *S)` float32 and labels `(M,)` int64 to `(M,)`, how probable the right answer is for each."""
@@ -28,8 +29,8 @@ def select_images(
 ) -> NDArray[np.int64]:
     """A random subset of the images that are labelled correctly with enough probability.
 
-    The images are visited in a random order, at most 256 at a time, until enough have been found, so a smaller
-    `count` gives the beginning of what a larger one gives.
+    The images are visited in a random order, 16 and then ever more at a time up to 256, until enough have been found.
+    How many does not depend on `count`, so a smaller one gives the beginning of what a larger one gives.
 
     Args:
         correct_probability: the probability of the right answer, exact or estimated; see `CorrectProbability`.
@@ -50,8 +51,7 @@ def select_images(
     _check(points, truth, count, at_least)
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(points)))
     chosen: list[int] = []
-    for first in range(0, len(order), CHUNK):
-        part = order[first : first + CHUNK]
+    for part in _growing(order):
         probability = _ask(correct_probability, points[part], truth[part])
         chosen += part[probability >= at_least].tolist()
         if len(chosen) >= count:
@@ -60,6 +60,14 @@ def select_images(
         f"only {len(chosen)} of {len(points)} images are labelled correctly with probability >= {at_least}, "
         f"fewer than count={count}. Pass more images, a smaller `count` or a lower `at_least`."
     )
+
+
+def _growing(order: Tensor) -> Iterator[Tensor]:
+    """The order in parts: few images are found without a look at hundreds."""
+    first, size = 0, FIRST
+    while first < len(order):
+        yield order[first : first + size]
+        first, size = first + size, min(2 * size, CHUNK)
 
 
 def _check(points: Tensor, truth: Tensor, count: int, at_least: float) -> None:

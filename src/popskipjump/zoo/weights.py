@@ -87,7 +87,7 @@ def _check_keys(found: set[str], own: set[str], module: str, path: Path) -> None
     if parts:
         raise DataError(
             f"the keys of {path} do not fit {module}: {' and '.join(parts)}. "
-            "Pass `rename=` if the names differ, or the module that the file was made from."
+            "Pass the module that the file was made from (on the command line, --model), or `rename=` for other names."
         )
 
 

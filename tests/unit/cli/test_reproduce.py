@@ -147,6 +147,19 @@ def test_an_interrupted_command_keeps_its_runs_and_goes_on(
     assert (tmp_path / "sample-factor" / "page.md").is_file()
 
 
+@pytest.mark.usefixtures("tiny")
+def test_without_caps_runs_are_other_runs_and_the_page_says_so(psj: Psj, tmp_path: Path) -> None:
+    words = ("reproduce", "noise-level", "--quick", "--images", 1, "--out", tmp_path)
+    assert psj(*words).exit_code == 0
+    capped = set((tmp_path / "runs").iterdir())
+    assert psj(*words, "--no-caps").exit_code == 0
+    assert len(set((tmp_path / "runs").iterdir()) - capped) == 1, "PSJ under noise; without noise nothing is capped"
+    page = (tmp_path / "noise-level" / "page.md").read_text(encoding="utf-8")
+    assert 'size "quick, no caps"' in page
+    assert "its own limits" in page
+    assert "Fewer than 5 images decide nothing." in page
+
+
 def test_a_folder_with_something_else_in_it_is_refused(psj: Psj, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine", encoding="utf-8")
     result = psj("reproduce", "cosine", "--quick", "--out", tmp_path)

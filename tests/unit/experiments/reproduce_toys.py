@@ -62,7 +62,8 @@ def evidence_of(
     number: Callable[[Way], tuple[float, float]],
     measured: dict[str, np.ndarray] | None = None,
     setup: Setup = SETUP,
+    images: int = IMAGES,
 ) -> Evidence:
     """All runs of an experiment, with the (distance, queries) that `number` gives each way."""
-    runs = {ask.way: run_with(ask.way, *number(ask.way)) for ask in experiment.plan(setup)}
+    runs = {ask.way: run_with(ask.way, *number(ask.way), images) for ask in experiment.plan(setup)}
     return Evidence(setup, runs, measured or {})

@@ -52,6 +52,16 @@ def test_a_page_names_what_it_shows(runs):
         assert text in page
     assert page.count('class="small"') == 4, "a sigmoid for each image of PSJ"
     assert page.count("none fitted") == 4, "and none for HSJ"
+    assert page.count("the dots are the answers") == 1
+    assert page.count("This attack fits no sigmoid") == 1
+
+
+def test_a_sigmoid_without_its_answers_says_so(runs):
+    none = np.zeros((4, 0), dtype=np.int64)  # as QSJ has it, which fits over several searches
+    page = render([replace(runs[0], probe_asked=none, probe_adversarial=none)])
+    assert page.count("answers not kept") == page.count('class="small"') == 4
+    assert "this attack does not keep the answers" in page
+    assert "the dots are" not in page
 
 
 def test_what_comes_from_outside_is_escaped(runs):

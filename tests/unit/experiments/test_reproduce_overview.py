@@ -8,7 +8,7 @@ import pytest
 
 from popskipjump.errors import DataError
 from popskipjump.experiments.reproduce import EXPERIMENTS
-from popskipjump.experiments.reproduce.overview import CLAIMS, overview_of, read_results, verdict_on, without_folders
+from popskipjump.experiments.reproduce.overview import CLAIMS, for_all_machines, overview_of, read_results, verdict_on
 
 CLAIMED = {"table-1": (1, 2), "votes-ratio": (1,), "noise-level": (2, 3), "noise-model": (4,)}
 
@@ -74,4 +74,13 @@ def test_a_result_of_another_schema_or_a_torn_one_is_an_error_with_the_way_out(t
 
 
 def test_a_command_loses_the_folders_of_one_machine() -> None:
-    assert without_folders("psj reproduce x --data /a/b/c.npz --out d/e") == "psj reproduce x --data c.npz --out d/e"
+    typed = "psj reproduce x --data '/a b/c.npz' --weights=/d/e.safetensors --model /f/g.py:make --out h --quick"
+    expected = "psj reproduce x --data DIR --weights=FILE --model g.py:make --out DIR --quick"
+    assert for_all_machines(typed) == expected
+
+
+def test_the_claims_say_what_their_answers_hang_on() -> None:
+    result = {**_result("table-1", supported=False), "reasons": {"2": "too far at 5%"}}
+    text = overview_of({"table-1": result}, {})
+    assert f"- (2) table-1, {result['images']}: too far at 5%." in text
+    assert "- (1)" not in text

@@ -58,10 +58,10 @@ def test_table_1_has_our_numbers_in_both_units_beside_the_papers() -> None:
     table = experiment.table(evidence_of(experiment, lambda way: (2.0 if way.noise is None else 3.0, 1000 * way.votes)))
     rows = {(row[0], row[1]): row for row in table.rows}
     assert len(rows) == 15
-    flips, _, distance, unit, theirs, own, queries, relative, calls = rows["10%", "HSJ-repeat3"]
+    flips, _, distance, unit, theirs, own, queries, relative, calls, sure = rows["10%", "HSJ-repeat3"]
     assert (flips, distance, own, queries, relative) == ("10%", 3.0, 1.5, 3000, 3.0)
     assert unit == pytest.approx(paper_unit(3.0, 784), abs=1e-5)
-    assert (theirs, calls) == (0.013, 2.27)
+    assert (theirs, calls, sure) == (0.013, 2.27, 1.0)
     assert rows["5%", "BA"][4] is None  # the paper's first table has no boundary attack
 
 
@@ -84,9 +84,9 @@ def test_tables_and_figures_are_made_from_runs_alone(name: str) -> None:
 
 
 def test_a_table_is_written_for_people_and_for_programs() -> None:
-    table = Table(("a", "b|c"), [(1, math.inf), (12345, None), ("x|y", 0.5)])
-    assert markdown_of(table).splitlines()[2:] == ["| 1 | ∞ |", "| 12,345 |  |", "| x\\|y | 0.5 |"]
-    assert list(csv.reader(io.StringIO(csv_of(table))))[1:] == [["1", "inf"], ["12345", ""], ["x|y", "0.5"]]
+    table = Table(("a", "b|c"), [(1, math.inf), (12345, None), ("x|y", 0.5), (-0.0, None)])
+    assert markdown_of(table).splitlines()[2:] == ["| 1 | ∞ |", "| 12,345 |  |", "| x\\|y | 0.5 |", "| 0 |  |"]
+    assert list(csv.reader(io.StringIO(csv_of(table))))[1:4] == [["1", "inf"], ["12345", ""], ["x|y", "0.5"]]
 
 
 def test_numbers_for_people() -> None:

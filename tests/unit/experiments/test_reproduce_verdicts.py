@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from reproduce_toys import SETUP, evidence_of
+from reproduce_toys import SETUP, evidence_of, run_with
 
 from popskipjump import BoundaryAttack, HopSkipJump, PopSkipJump
-from popskipjump.experiments.reproduce import EXPERIMENTS, PAPER, Setup
-from popskipjump.experiments.reproduce.base import Way
+from popskipjump.experiments.reproduce import DEFAULT, EXPERIMENTS, PAPER, QUICK, Setup
+from popskipjump.experiments.reproduce.base import FEWEST, Way, judged
 from popskipjump.experiments.reproduce.cosine import BORDERS, COUNTS, analytic
-from popskipjump.experiments.reproduce.numbers import all_of, compare
+from popskipjump.experiments.reproduce.numbers import all_of, compare, farther_for_as_many
 from popskipjump.experiments.reproduce.timing import VARIANTS
 
 UNCAPPED = Setup("mnist", (1, 28, 28), replace(PAPER, table_images=5, images=5, votes_images=5))
@@ -145,6 +145,18 @@ def test_votes_support_refute_or_leave_open() -> None:
     assert never.supported is None
     assert "more than" in never.sentence
     assert experiment.verdict(evidence_of(experiment, numbers(99, 20_000))).supported is True
+    assert "HSJ's radius 5.85" in experiment.reasons(evidence_of(experiment, numbers(9, 20_000)))[1]
+
+
+def test_votes_that_may_or_may_not_come_as_close_decide_nothing() -> None:
+    experiment = EXPERIMENTS["votes-ratio"]
+    evidence = evidence_of(experiment, lambda way: (2.0 if isinstance(way.attack, PopSkipJump) else 3.0, 13_000.0))
+    mixed = np.array([1.5, 2.5, 1.5, 2.5, 1.5])
+    runs = {
+        way: replace(run, border_distances=mixed) if isinstance(way.attack, HopSkipJump) and way.votes == 1 else run
+        for way, run in evidence.runs.items()
+    }
+    assert experiment.verdict(replace(evidence, runs=runs)).supported is None
 
 
 def test_the_sample_factor_must_help_by_iteration_and_not_by_query() -> None:
@@ -251,3 +263,65 @@ def test_an_experiment_says_what_it_found_of_each_claim_of_the_introduction(
 ) -> None:
     experiment = EXPERIMENTS[name]
     assert experiment.claims(evidence_of(experiment, numbers, setup=UNCAPPED)) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("numbers", [_as_published, _psj_breaks])
+def test_a_handful_of_images_decides_nothing(numbers):
+    experiment = EXPERIMENTS["table-1"]
+    finding, claims = judged(experiment, evidence_of(experiment, numbers, images=FEWEST - 1))
+    assert finding.supported is None
+    assert finding.sentence.endswith("Fewer than 5 images decide nothing.")
+    assert claims == {1: None, 2: None}
+    finding, claims = judged(experiment, evidence_of(experiment, numbers, images=FEWEST))
+    assert finding.supported is (numbers is _as_published)
+    assert None not in claims.values()
+
+
+@pytest.mark.parametrize(("size", "decided"), [(QUICK, False), (DEFAULT, True)])
+def test_what_is_timed_counts_its_own_images(size, decided):
+    experiment = EXPERIMENTS["acceleration"]
+    evidence = evidence_of(experiment, lambda way: (1.0, 1.0), setup=replace(SETUP, size=size))
+    assert (min(experiment.sample(evidence)) >= FEWEST) is decided
+
+
+@pytest.mark.parametrize("size", [QUICK, DEFAULT, PAPER])
+def test_a_size_without_caps_has_the_limits_of_the_attack(size):
+    free = size.without_caps()
+    assert not free.is_capped
+    assert Setup("mnist", (1, 28, 28), free).psj("cropping:24").attack == PopSkipJump(iterations=32)
+    assert (free == size) is (size is PAPER)
+    assert replace(free, name=size.name, most_directions=1, most_searched=1) == replace(
+        size, most_directions=1, most_searched=1
+    )
+
+
+def test_a_page_says_whose_limits_hold():
+    experiment = EXPERIMENTS["noise-model"]
+    assert "at most 1,000 directions" in experiment.notes(SETUP)[0]
+    assert "its own limits: at most 50,000 directions" in experiment.notes(replace(SETUP, size=QUICK.without_caps()))[0]
+
+
+def test_distances_compare_after_as_many_queries():
+    psj = run_with(SETUP.psj("flip:0.1"), 2.0, 1_000)
+    slow = run_with(SETUP.hsj("flip:0.1", votes=3), 1.8, 2_000)  # nearer at the end, for twice the queries
+    last = int((slow.trace_queries[:, 0] <= 1_000).sum()) - 1
+    assert farther_for_as_many(psj, slow).value == pytest.approx(2.0 / slow.trace_border[last, 0])
+    assert farther_for_as_many(psj, slow).at_most(1.0)
+    assert farther_for_as_many(psj, run_with(SETUP.hsj(), 1.8, 900)).value == pytest.approx(2.0 / 1.8)
+    late = run_with(SETUP.hsj(), 1.8, 90_000)  # has not begun by then
+    assert not np.isfinite(farther_for_as_many(psj, late).value)
+
+
+def test_the_reasons_name_what_failed():
+    experiment = EXPERIMENTS["noise-model"]
+
+    def breaks(way: Way) -> tuple[float, float]:
+        return (3.0 if way.noise == "cropping:27" else 2.0), 13_000
+
+    words = experiment.reasons(evidence_of(experiment, breaks, setup=UNCAPPED))[4]
+    assert words.endswith("above: cropping:27")
+    assert "up to 1.1: logit:0.01, " in words
+    table = EXPERIMENTS["table-1"]
+    assert "1 [1, 1] (5%), 1 [1, 1] (10%)" in table.reasons(evidence_of(table, _as_published))[2]
+    assert set(EXPERIMENTS["noise-level"].reasons(evidence_of(EXPERIMENTS["noise-level"], _as_published))) == {2}
+    assert "1.02 times HSJ" in EXPERIMENTS["table-3"].reasons(evidence_of(EXPERIMENTS["table-3"], _as_published))[3]

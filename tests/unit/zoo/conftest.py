@@ -12,7 +12,7 @@ SIBLING = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
-    folder = Path(os.environ.get("PSJ_DATA", SIBLING))
+    folder = Path(os.environ.get("POPSKIPJUMP_DATA", SIBLING))
     if not folder.is_dir():
-        pytest.skip("no data for measuring: set PSJ_DATA to its folder")
+        pytest.skip("no data for measuring: set POPSKIPJUMP_DATA to its folder")
     return folder

@@ -6,7 +6,7 @@ import torch
 
 from popskipjump.errors import InputError
 from popskipjump.zoo import select_images
-from popskipjump.zoo.selection import CHUNK
+from popskipjump.zoo.selection import CHUNK, FIRST
 
 LABELS = np.arange(1000) % 10
 IMAGES = np.linspace(0, 1, 1000, dtype=np.float32).reshape(1000, 1, 1, 1)  # each image is its own probability
@@ -52,6 +52,9 @@ def test_no_call_gets_more_than_a_chunk_and_each_image_its_own_label():
     select_images(spy, torch.from_numpy(IMAGES), torch.from_numpy(LABELS), count=1000)
     assert max(sizes) <= CHUNK
     assert sum(sizes) == 1000
+    sizes.clear()
+    select_images(spy, torch.from_numpy(IMAGES), torch.from_numpy(LABELS), count=3)
+    assert sizes == [FIRST], "few images need few looks"
 
 
 def test_too_few_good_images_are_counted_in_the_error():

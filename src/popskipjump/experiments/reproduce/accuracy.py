@@ -21,9 +21,10 @@ from popskipjump.experiments.reproduce.base import (
     Way,
     undecided_if_capped,
 )
-from popskipjump.experiments.reproduce.drawing import COLOURS, INK, canvas, finish
+from popskipjump.experiments.reproduce.drawing import COLOURS, canvas, finish
 from popskipjump.experiments.reproduce.numbers import show, show_named
-from popskipjump.experiments.runner import RunData
+from popskipjump.experiments.run_data import RunData
+from popskipjump.experiments.style import INK
 from popskipjump.metrics import adversarial_accuracy
 from popskipjump.noise import noise_of
 from popskipjump.noise.selection import correct_probability

@@ -14,11 +14,12 @@ from torch import Tensor, nn
 from popskipjump import BoundaryAttack, Count, HopSkipJump, Pool, PopSkipJump, TorchModel
 from popskipjump.errors import InputError
 from popskipjump.experiments.reproduce.presets import Size
-from popskipjump.experiments.runner import RunData
+from popskipjump.experiments.run_data import RunData
 
 AttackConfig = PopSkipJump | HopSkipJump | BoundaryAttack
 Cell = str | float | int | None
 Measured = Mapping[str, np.ndarray]
+FEWEST = 5  # images that decide anything: the median of fewer moves with each of them
 WhiteBoxAttack = Callable[[nn.Module, Tensor, Tensor, Tensor, int], Tensor]
 """From a module, images `(B, *S)`, labels `(B,)`, adversarial starts `(B, *S)` and a number of steps to points."""
 
@@ -109,8 +110,7 @@ class Setup:
     @property
     def capped(self) -> str:
         """What the caps of this size are, in words; empty without any."""
-        default = Count()
-        if self.size.most_directions >= default.limit:
+        if not self.size.is_capped:
             return ""
         return (
             f"PSJ under noise other than flips: at most {self.size.most_directions:,} directions an iteration and "
@@ -148,14 +148,20 @@ class Evidence:
 
     def images(self) -> str:
         """How many images there were, in words."""
-        counts = sorted({len(run.image_ids) for run in self.runs.values()})
-        if not counts:
-            return "no image"
-        return (
-            f"{counts[0]} image{'s' if counts[0] != 1 else ''}"
-            if len(counts) == 1
-            else f"{counts[0]} to {counts[-1]} images"
-        )
+        return in_words(self.counts())
+
+    def counts(self) -> list[int]:
+        """How many images the runs have, each number once, in order."""
+        return sorted({len(run.image_ids) for run in self.runs.values()})
+
+
+def in_words(counts: Sequence[int]) -> str:
+    """Numbers of images, in order, for people."""
+    if not counts:
+        return "no image"
+    if len(counts) > 1:
+        return f"{counts[0]} to {counts[-1]} images"
+    return f"{counts[0]} image{'s' if counts[0] != 1 else ''}"
 
 
 class Experiment(ABC):
@@ -177,15 +183,24 @@ class Experiment(ABC):
     def notes(self, setup: Setup) -> list[str]:
         """What a reader must know of this size."""
         heavy = any(is_heavy(ask.way.noise) for ask in self.plan(setup) if isinstance(ask.way.attack, PopSkipJump))
-        notes = [f"{setup.capped}."] if heavy and setup.capped else []
+        own = f"PSJ within its own limits: at most {setup.size.most_directions:,} directions an iteration"
+        notes = [f"{setup.capped or own}."] if heavy else []
         if not setup.has_dropout and self.uses_levels:
             notes.append("The network has no dropout layers, so dropout noise is left out.")
         return notes
 
     uses_levels = False
 
+    def sample(self, evidence: Evidence) -> list[int]:
+        """How many images its parts looked at, in order; none if all answers were simulated."""
+        return evidence.counts()
+
     def claims(self, evidence: Evidence) -> dict[int, bool | None]:
         """What the numbers say of the four claims of the introduction, by number; of those that are tested here."""
+        return {}
+
+    def reasons(self, evidence: Evidence) -> dict[int, str]:
+        """What the answer to some of these claims hangs on, in a few words."""
         return {}
 
     @abstractmethod
@@ -199,6 +214,15 @@ class Experiment(ABC):
     @abstractmethod
     def verdict(self, evidence: Evidence) -> Finding:
         """What the numbers say of the claim."""
+
+
+def judged(experiment: Experiment, evidence: Evidence) -> tuple[Finding, dict[int, bool | None]]:
+    """The verdict, and what it means for the claims of the introduction; a handful of images decides nothing."""
+    finding, claims = experiment.verdict(evidence), experiment.claims(evidence)
+    if min(experiment.sample(evidence), default=FEWEST) >= FEWEST:
+        return finding, claims
+    sentence = f"{finding.sentence} Fewer than {FEWEST} images decide nothing."
+    return Finding(None, sentence), dict.fromkeys(claims)
 
 
 def undecided_if_capped(setup: Setup, finding: Finding) -> Finding:

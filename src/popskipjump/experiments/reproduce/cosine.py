@@ -13,7 +13,7 @@ from torch import Tensor
 from popskipjump.experiments.reproduce.base import Cell, Evidence, Experiment, Finding, Lab, Table, Way
 from popskipjump.experiments.reproduce.drawing import COLOURS, canvas, finish, plain_log_axis
 from popskipjump.experiments.reproduce.numbers import show
-from popskipjump.experiments.runner import RunData
+from popskipjump.experiments.run_data import RunData
 from popskipjump.rng import Key, normal, uniform
 from popskipjump.sigmoid import answer_correlation, expected_cosine
 

@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from popskipjump.experiments.reproduce.numbers import Curve
+from popskipjump.experiments.style import INK, ceiling_of, plain_numbers, quiet, top_line
 
-INK, GREY = "#222222", "#777777"
 COLOURS = (
     "#0072b2",
     "#d55e00",
@@ -53,24 +52,7 @@ def draw_lines(axes: Axes, lines: Iterable[Line]) -> None:
             axes.fill_between(line.curve.x, low, high, color=line.colour, alpha=0.15, linewidth=0)
         axes.plot(line.curve.x, middle, line.style, color=line.colour, linewidth=1.6, label=line.label)
     if any(not np.isfinite(line.curve.median).all() for line in lines):
-        axes.axhline(ceiling, color=GREY, linewidth=0.8, linestyle=":")
-        axes.annotate(
-            "no border on the ray",
-            (1, ceiling),
-            (-4, 3),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            ha="right",
-            fontsize=7,
-            color=GREY,
-        )
-
-
-def ceiling_of(curves: Sequence[Curve]) -> float:
-    """Where to draw what is infinite: above everything that is not."""
-    values = np.concatenate([np.concatenate((c.median, c.high)) for c in curves]) if curves else np.array([])
-    finite = values[np.isfinite(values)]
-    return float(1.25 * finite.max()) if len(finite) else 1.0
+        top_line(axes, ceiling, "no border on the ray", size=7)
 
 
 def finish(axes: Axes, x: str, y: str, title: str, *, legend: bool = True) -> None:
@@ -79,29 +61,21 @@ def finish(axes: Axes, x: str, y: str, title: str, *, legend: bool = True) -> No
     axes.set_ylabel(y, fontsize=9)
     axes.set_title(title, fontsize=9, color=INK, loc="left")
     axes.tick_params(labelsize=8)
-    axes.grid(True, which="major", color="#e6e6e6", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    quiet(axes)
     if legend:
         axes.legend(frameon=False, fontsize=7.5)
 
 
 def plain_log_axis(axes: Axes, which: str = "x", *, dense: bool = True) -> None:
     """A logarithmic axis with plain numbers; dense ones are for an axis of one or two powers of ten."""
-    axis = axes.xaxis if which == "x" else axes.yaxis
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-    if dense:
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
+    plain_numbers(axes.xaxis if which == "x" else axes.yaxis, (1, 2, 5) if dense else ())
 
 
 def distance_axis(axes: Axes) -> None:
     """Border distances on a logarithmic axis, with enough numbers to read them."""
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    plain_numbers(axes.yaxis, (1, 2, 3, 5))
 
 
 def bars(axes: Axes, groups: Sequence[str], series: Sequence[tuple[str, Sequence[float]]]) -> None:

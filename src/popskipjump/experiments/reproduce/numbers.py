@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from popskipjump.experiments.runner import RunData
+from popskipjump.experiments.run_data import RunData
 from popskipjump.metrics import Summary, summarise
 
 RESAMPLES = 400
@@ -115,6 +115,14 @@ def farther(run: RunData, reference: RunData) -> Ratio:
     return compare(run.border_distances, reference.border_distances)
 
 
+def farther_for_as_many(run: RunData, reference: RunData) -> Ratio:
+    """How many times the border distance that a reference had after as many queries a run ends at, image by image."""
+    within = reference.trace_queries <= run.attack_queries  # (T + 1, B)
+    last = np.maximum(within.sum(axis=0) - 1, 0)
+    reached = np.where(within.any(axis=0), reference.trace_border[last, np.arange(len(last))], np.inf)
+    return compare(run.border_distances, reached)
+
+
 def all_of(values: Iterable[bool | None]) -> bool | None:
     """True if all are, False if one is, else None: what cannot be told is not guessed."""
     found = list(values)
@@ -124,6 +132,13 @@ def all_of(values: Iterable[bool | None]) -> bool | None:
 def show_ratios(found: Mapping[str, Ratio]) -> str:
     """Ratios with their intervals, each with its name."""
     return ", ".join(f"{show_ratio(value)} ({name})" for name, value in found.items())
+
+
+def show_sides(found: Mapping[str, Ratio], limit: float) -> str:
+    """Which of some ratios are at most a limit, which are above it, and of which the images cannot tell."""
+    sides = ((True, f"up to {limit:g}"), (False, "above"), (None, "cannot be told"))
+    named = [(words, [name for name, value in found.items() if value.at_most(limit) is side]) for side, words in sides]
+    return "; ".join(f"{words}: {', '.join(names)}" for words, names in named if names)
 
 
 def show_ratio(found: Ratio) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from popskipjump.experiments.reproduce.registry import EXPERIMENTS
 Result = Mapping[str, Any]  # the content of a result.json
 
 
+PLACES = {"--data": "DIR", "--weights": "FILE", "--out": "DIR"}  # options that name a place on one machine
 CLAIMS = (  # the contributions that the paper's introduction names
     "PSJ outperforms majority voting on repeated queries.",
     "PSJ adapts its queries to keep HSJ's output quality at every iteration over growing noise.",
@@ -81,12 +82,25 @@ def _claims(results: Mapping[str, Result]) -> list[str]:
         tests = [f"{name}: {WORDS[value]}" for name, value in tests_of(number, results).items()]
         shown = WORDS[verdict_on(number, results)]
         lines.append(f"| ({number}) {claim} | **{shown}** | {', '.join(tests) or 'not run'} |")
+    lines += ["", *_reasons(results), ""] if any(result.get("reasons") for result in results.values()) else [""]
     lines += [
-        "",
         "A claim is supported if all its tests are, and not supported if one test is not. A test looks at the part of "
         "an experiment that the claim speaks of, so that its answer may differ from the experiment's own below. "
         "Undecided: the images are too few to tell, or the queries were capped.",
     ]
+    return lines
+
+
+def _reasons(results: Mapping[str, Result]) -> list[str]:
+    """What each answer hangs on, claim by claim."""
+    lines = []
+    for number in range(1, len(CLAIMS) + 1):
+        words = [
+            f"{name}, {results[name]['images']}: {results[name]['reasons'][str(number)]}"
+            for name in tests_of(number, results)
+            if str(number) in results[name].get("reasons", {})
+        ]
+        lines += [f"- ({number}) {'. '.join(words)}."] if words else []
     return lines
 
 
@@ -97,7 +111,7 @@ def _section(result: Result, picture: str | None) -> list[str]:
         "",
         f"**Supported: {WORDS[result['supported']]}.** {result['finding']}",
         "",
-        f"{sample_of(result)} `{without_folders(result['origin']['command'])}`",
+        f"{sample_of(result)} `{for_all_machines(result['origin']['command'])}`",
         *[f"{note}" for note in result["notes"]],
     ]
     if picture:
@@ -112,6 +126,17 @@ def _folded(table: str, rows: int, most: int = 16) -> Sequence[str]:
     return ["<details><summary>The table</summary>", "", table, "", "</details>"]
 
 
-def without_folders(command: str) -> str:
-    """A command with the names of its files, without where they were on one machine."""
-    return re.sub(r"(?<=\s)/(?:[^\s/]+/)+", "", command)
+def for_all_machines(command: str) -> str:
+    """A command as others may type it: files and folders of one machine become words for what they are."""
+    words = shlex.split(command)
+    for place, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if equals and option in PLACES:
+            words[place] = f"{option}={PLACES[option]}"
+        elif place and words[place - 1] in PLACES:
+            words[place] = PLACES[words[place - 1]]
+        elif place and words[place - 1] == "--model":
+            words[place] = word.rpartition("/")[2]
+        elif equals and option == "--model":
+            words[place] = f"{option}={value.rpartition('/')[2]}"
+    return shlex.join(words)

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
 from popskipjump.errors import DataError, InputError
-from popskipjump.experiments.reproduce.base import Cell, Evidence, Experiment, Finding, Table
+from popskipjump.experiments.reproduce.base import Cell, Evidence, Experiment, Finding, Table, in_words, judged
 
 SCHEMA = 1  # of result.json
 FILES = ("table.csv", "table.md", "figure.png", "figure.svg", "page.md", "result.json")
@@ -38,7 +39,7 @@ class Origin:
 
 def write_experiment(folder: Path, experiment: Experiment, evidence: Evidence, origin: Origin) -> Finding:
     """Write everything about one experiment into its folder; files of an earlier time are replaced, one by one."""
-    table, finding = experiment.table(evidence), experiment.verdict(evidence)
+    table, (finding, claims) = experiment.table(evidence), judged(experiment, evidence)
     figure = experiment.draw(evidence)
     notes = experiment.notes(evidence.setup)
     result = {
@@ -48,9 +49,10 @@ def write_experiment(folder: Path, experiment: Experiment, evidence: Evidence, o
         "claim": experiment.claim,
         "supported": finding.supported,
         "finding": finding.sentence,
-        "claims": {str(number): value for number, value in experiment.claims(evidence).items()},
+        "claims": {str(number): value for number, value in claims.items()},
+        "reasons": {str(number): words for number, words in experiment.reasons(evidence).items()},
         "notes": notes,
-        "images": evidence.images(),
+        "images": in_words(experiment.sample(evidence)),
         "origin": {**origin.__dict__, "versions": dict(origin.versions)},
         "columns": list(table.columns),
         "rows": [[_plain(cell) for cell in row] for row in table.rows],
@@ -128,7 +130,7 @@ def _shown(cell: Cell) -> str:
         return cell.replace("|", "\\|")
     if isinstance(cell, float) and not math.isfinite(cell):
         return "–" if math.isnan(cell) else "∞"
-    return f"{cell:,}" if isinstance(cell, int) else f"{cell:g}"
+    return f"{cell:,}" if isinstance(cell, int) else f"{cell + 0.0:g}"  # no minus before a zero
 
 
 def _plain(cell: Cell) -> Cell:
@@ -139,7 +141,8 @@ def _plain(cell: Cell) -> Cell:
 def _image(figure: Figure, kind: str) -> bytes:
     data = io.BytesIO()
     metadata = {"Date": None} if kind == "svg" else None
-    figure.savefig(data, format=kind, metadata=metadata)
+    with mpl.rc_context({"svg.hashsalt": "popskipjump"}):  # so that the same figure is the same file
+        figure.savefig(data, format=kind, metadata=metadata)
     return data.getvalue()
 
 

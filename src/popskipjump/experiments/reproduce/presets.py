@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from popskipjump import Count, PopSkipJump
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,24 @@ class Size:
     white_box_steps: int
     cosine_trials: int
 
+    @property
+    def is_capped(self) -> bool:
+        """Whether PSJ has less than its own limits under noise other than flips."""
+        return self.most_directions < Count().limit or self.most_searched < PopSkipJump().search_limit
+
+    def without_caps(self) -> Size:
+        """The same with PSJ's own limits, so that a claim can be refuted; it may take ten times as long."""
+        if not self.is_capped:
+            return self
+        directions, searched = Count().limit, PopSkipJump().search_limit
+        return replace(self, name=f"{self.name}, no caps", most_directions=directions, most_searched=searched)
+
 
 QUICK = Size(
     name="quick",
     table_images=8,
     images=8,
-    votes_images=4,
+    votes_images=5,
     timed_images=3,
     iterations=32,
     proposals=200,

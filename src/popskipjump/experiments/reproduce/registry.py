@@ -6,7 +6,8 @@ from popskipjump.errors import UnknownNameError
 from popskipjump.experiments.reproduce.accuracy import AdversarialAccuracy
 from popskipjump.experiments.reproduce.base import Experiment
 from popskipjump.experiments.reproduce.cosine import Cosine
-from popskipjump.experiments.reproduce.levels import NoiseLevel, NoiseLevelComplete, NoiseModel
+from popskipjump.experiments.reproduce.levels import NoiseLevel, NoiseLevelComplete
+from popskipjump.experiments.reproduce.noise_model import NoiseModel
 from popskipjump.experiments.reproduce.radius import Radius
 from popskipjump.experiments.reproduce.sample_factor import SampleFactor
 from popskipjump.experiments.reproduce.sigmoids import Sigmoids

@@ -17,7 +17,8 @@ from popskipjump.errors import InputError, NotARunError
 from popskipjump.experiments.reproduce.base import Ask, Experiment, Lab, Setup, Way, WhiteBoxAttack
 from popskipjump.experiments.reproduce.pages import load_arrays, save_arrays
 from popskipjump.experiments.reproduce.presets import Size
-from popskipjump.experiments.runner import RunData, RunProgress, Source, collect
+from popskipjump.experiments.run_data import RunData
+from popskipjump.experiments.runner import RunProgress, Source, collect
 from popskipjump.noise import Cropping, Dropout
 from popskipjump.noise.selection import correct_probability
 from popskipjump.storage import RunFolder, RunSpec

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from popskipjump import BoundaryAttack
 from popskipjump.experiments.reproduce import paper
 from popskipjump.experiments.reproduce.base import Ask, Cell, Evidence, Experiment, Finding, Setup, Table, Way
-from popskipjump.experiments.reproduce.drawing import COLOURS, canvas, ceiling_of, distance_axis, finish, plain_log_axis
+from popskipjump.experiments.reproduce.drawing import COLOURS, canvas, distance_axis, finish, plain_log_axis
 from popskipjump.experiments.reproduce.numbers import (
     INTERVALS,
     Curve,
@@ -18,6 +18,7 @@ from popskipjump.experiments.reproduce.numbers import (
     all_of,
     border,
     farther,
+    farther_for_as_many,
     queries,
     ratio,
     show,
@@ -26,7 +27,8 @@ from popskipjump.experiments.reproduce.numbers import (
     show_ratios,
     spread,
 )
-from popskipjump.experiments.runner import RunData
+from popskipjump.experiments.run_data import RunData
+from popskipjump.experiments.style import ceiling_of
 from popskipjump.metrics import Summary, paper_unit
 
 FLIPS = (0, 5, 10)  # percent of the answers
@@ -109,6 +111,11 @@ def median_queries(evidence: Evidence, attack: str, flips: int) -> float:
     return queries(evidence[way_of(evidence.setup, attack, flips)]).median
 
 
+def median_probability(evidence: Evidence, attack: str, flips: int) -> float:
+    """Median share of adversarial answers, among fresh ones, at the points of an attack of the tables."""
+    return float(np.median(evidence[way_of(evidence.setup, attack, flips)].verdict_probability))
+
+
 def growth(evidence: Evidence, attack: str, flips: int) -> Ratio:
     """How many times its noiseless distance an attack ends at."""
     return farther(*(evidence[way_of(evidence.setup, attack, level)] for level in (flips, 0)))
@@ -144,33 +151,64 @@ class Table1(FlipTable):
                         round(calls),
                         round(ratio(calls, base), 2),
                         theirs.calls if theirs else None,
+                        round(median_probability(evidence, attack, flips), 2),
                     )
                 )
         columns = ("flips", "attack", "border distance, L2", "‖δ‖²/d", "paper, ‖δ‖²/d", "L2 / own without noise")
-        return Table((*columns, "queries", "queries / PSJ", "paper, calls / PSJ"), rows)
+        return Table((*columns, "queries", "queries / PSJ", "paper, calls / PSJ", "P(adversarial) of the points"), rows)
 
     def verdict(self, evidence: Evidence) -> Finding:
         """PSJ keeps its distance, and the others do not."""
         kept = [growth(evidence, "PSJ", flips) for flips in FLIPS[1:]]
         rivals = {name: [growth(evidence, name, flips) for flips in FLIPS[1:]] for name in ATTACKS[1:]}
-        whole = [name for name, found in rivals.items() if found[-1].above(KEPT) is False]
+        whole = [
+            f"{name} at {flips}%"
+            for name, ratios in rivals.items()
+            for flips, found in zip(FLIPS[1:], ratios, strict=True)
+            if found.above(KEPT) is not True
+        ]
         numbers = "; ".join(f"{name} {' and '.join(map(show_ratio, found))}" for name, found in rivals.items())
         sentence = (
             f"At 5% and 10% flips PSJ ends at {' and '.join(map(show_ratio, kept))} times its noiseless distance "
-            f"(kept: up to {KEPT}); {numbers} ({INTERVALS})."
+            f"(kept: up to {KEPT}); {numbers} ({INTERVALS}). {self._against_votes(evidence)}"
         )
-        sentence += f" Not broken at 10%: {', '.join(whole)}." if whole else ""
+        sentence += f" Not clearly broken: {', '.join(whole)}." if whole else ""
         broken = (found[-1].above(KEPT) for found in rivals.values())
         return Finding(all_of([*(found.at_most(KEPT) for found in kept), *broken]), sentence)
 
     def claims(self, evidence: Evidence) -> dict[int, bool | None]:
-        """Nearer than three votes with fewer queries; as near as without noise."""
+        """Nearer than three votes are after as many queries; as near as without noise."""
         kept = [growth(evidence, "PSJ", flips).at_most(KEPT) for flips in FLIPS[1:]]
-        nearer = []
-        for flips in FLIPS[1:]:
-            ours, theirs = (evidence[way_of(evidence.setup, name, flips)] for name in ("PSJ", "HSJ-repeat3"))
-            nearer += [farther(ours, theirs).at_most(1.0), queries(ours).median < queries(theirs).median]
-        return {1: all_of(nearer), 2: all_of(kept)}
+        pairs = [self._psj_and_votes(evidence, flips) for flips in FLIPS[1:]]
+        return {1: all_of(farther_for_as_many(*pair).at_most(1.0) for pair in pairs), 2: all_of(kept)}
+
+    def reasons(self, evidence: Evidence) -> dict[int, str]:
+        """PSJ against votes, and against itself."""
+        same = {f"{f}%": farther_for_as_many(*self._psj_and_votes(evidence, f)) for f in FLIPS[1:]}
+        kept = {f"{f}%": growth(evidence, "PSJ", f) for f in FLIPS[1:]}
+        return {
+            1: f"distance relative to HSJ-repeat3 after as many queries: {show_ratios(same)}",
+            2: f"distance relative to its own without noise: {show_ratios(kept)}",
+        }
+
+    def _psj_and_votes(self, evidence: Evidence, flips: int) -> tuple[RunData, RunData]:
+        psj, votes = (evidence[way_of(evidence.setup, name, flips)] for name in ("PSJ", "HSJ-repeat3"))
+        return psj, votes
+
+    def _against_votes(self, evidence: Evidence) -> str:
+        pairs = [self._psj_and_votes(evidence, flips) for flips in FLIPS[1:]]
+        ends = " and ".join(show_ratio(farther(*pair)) for pair in pairs)
+        calls = " and ".join(show(ratio(queries(psj).median, queries(votes).median)) for psj, votes in pairs)
+        same = " and ".join(show_ratio(farther_for_as_many(*pair)) for pair in pairs)
+        return (
+            f"PSJ ends at {ends} times the distance of HSJ-repeat3 with {calls} times its queries; after as many "
+            f"queries it is at {same} times. The points themselves are adversarial with a median probability of "
+            f"{self._sure(evidence, 'PSJ')} (PSJ), {self._sure(evidence, 'HSJ')} (HSJ) and "
+            f"{self._sure(evidence, 'HSJ-repeat3')} (HSJ-repeat3)."
+        )
+
+    def _sure(self, evidence: Evidence, attack: str) -> str:
+        return " and ".join(show(median_probability(evidence, attack, flips), 2) for flips in FLIPS[1:])
 
 
 class Table2(FlipTable):
@@ -241,14 +279,22 @@ class Table3(FlipTable):
         boundary = ratio(calls["PSJ", 0], calls["BA", 0])
         noisy = ratio(calls["PSJ", 10], calls["PSJ", 0])
         votes = ratio(calls["PSJ", 10], calls["HSJ-repeat3", 10])
-        sentence = (
-            f"Without noise PSJ asks {show(more)} times what HSJ asks (a few more: up to {FEW_MORE}) and "
-            f"{show(boundary)} times what BA asks; at 10% flips {show(noisy)} times its own noiseless number (slightly "
-            f"more: up to {SLIGHTLY}) and {show(votes)} times what HSJ-repeat3 asks."
-        )
         fewer = None if is_short(evidence.setup) else boundary < 1
+        than_boundary = "" if fewer is None else f" and {show(boundary)} times what BA asks"
+        sentence = (
+            f"Without noise PSJ asks {show(more)} times what HSJ asks (a few more: up to {FEW_MORE}){than_boundary}; "
+            f"at 10% flips {show(noisy)} times its own noiseless number (slightly more: up to {SLIGHTLY}) and "
+            f"{show(votes)} times what HSJ-repeat3 asks."
+        )
         return Finding(all_of([more <= FEW_MORE, fewer, noisy <= SLIGHTLY, votes < 1]), sentence)
 
     def claims(self, evidence: Evidence) -> dict[int, bool | None]:
         """HSJ's queries where there is no noise."""
-        return {3: ratio(median_queries(evidence, "PSJ", 0), median_queries(evidence, "HSJ", 0)) <= FEW_MORE}
+        return {3: self._more_than_hsj(evidence) <= FEW_MORE}
+
+    def reasons(self, evidence: Evidence) -> dict[int, str]:
+        """How many more."""
+        return {3: f"without noise {show(self._more_than_hsj(evidence))} times HSJ's queries"}
+
+    def _more_than_hsj(self, evidence: Evidence) -> float:
+        return ratio(median_queries(evidence, "PSJ", 0), median_queries(evidence, "HSJ", 0))

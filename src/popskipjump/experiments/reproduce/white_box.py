@@ -23,7 +23,7 @@ from popskipjump.experiments.reproduce.base import (
 )
 from popskipjump.experiments.reproduce.drawing import COLOURS, Line, canvas, draw_lines, finish, plain_log_axis
 from popskipjump.experiments.reproduce.numbers import INTERVALS, Curve, all_of, compare, curve, ratio, show_ratios
-from popskipjump.experiments.runner import RunData
+from popskipjump.experiments.run_data import RunData
 from popskipjump.metrics import border_distance, summarise
 
 ON_PAR = 1.25  # times the best white-box distance

@@ -1,0 +1,167 @@
+"""PSJ and HSJ under every noise model: by iteration, and at the end against the noise level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from popskipjump.experiments.reproduce.base import (
+    Ask,
+    Cell,
+    Evidence,
+    Experiment,
+    Finding,
+    Lab,
+    Setup,
+    Table,
+    Way,
+    undecided_if_capped,
+)
+from popskipjump.experiments.reproduce.drawing import (
+    COLOURS,
+    Line,
+    canvas,
+    distance_axis,
+    draw_lines,
+    finish,
+)
+from popskipjump.experiments.reproduce.majority import majority_distance
+from popskipjump.experiments.reproduce.numbers import (
+    INTERVALS,
+    Curve,
+    Ratio,
+    all_of,
+    border,
+    by_iteration,
+    farther,
+    show_ratios,
+    show_sides,
+)
+from popskipjump.experiments.reproduce.tables import KEPT
+from popskipjump.experiments.run_data import RunData
+from popskipjump.experiments.style import INK
+from popskipjump.metrics import summarise
+
+
+class NoiseModel(Experiment):
+    """The noise models side by side, and HSJ under each."""
+
+    name = "noise-model"
+    title = "PSJ and HSJ across noise models"
+    claim = "PSJ ends equally close under every noise model and level, while little noise breaks HSJ."
+    uses_levels = True
+
+    def plan(self, setup: Setup) -> list[Ask]:
+        """PSJ and HSJ, without noise and at every level."""
+        images = setup.images(setup.size.images)
+        noises = (None, *self.noises(setup))
+        return [Ask(way, images) for noise in noises for way in (setup.psj(noise), setup.hsj(noise))]
+
+    def noises(self, setup: Setup) -> list[str]:
+        """All levels of all models."""
+        return [noise for levels in setup.levels().values() for noise in levels]
+
+    def notes(self, setup: Setup) -> list[str]:
+        """Whose border it is."""
+        whose = (
+            "The border distance is that of the classifier without noise. Under dropout, smoothing and cropping most "
+            "answers are those of another classifier, and PSJ looks for its border: the table has the distance to that "
+            "border on the same rays, too."
+        )
+        return [*super().notes(setup), whose]
+
+    def measure(self, lab: Lab, runs: Mapping[Way, RunData]) -> dict[str, np.ndarray]:
+        """Distance `(B,)` to the border of the majority of the answers, on the rays that PSJ found."""
+        found = {}
+        for noise in self.noises(lab.setup):
+            run = runs[lab.setup.psj(noise)]
+            if noise.startswith("logit"):  # the likeliest answer is the noiseless one
+                found[noise] = run.border_distances
+                continue
+            pictures = (torch.from_numpy(array) for array in (run.originals, run.points, run.labels))
+            found[noise] = majority_distance(lab.model, noise, *pictures).numpy().astype(float)
+        return found
+
+    def table(self, evidence: Evidence) -> Table:
+        """A row for each level: both attacks at the end."""
+        setup = evidence.setup
+        rows: list[tuple[Cell, ...]] = []
+        for noise in (None, *self.noises(setup)):
+            psj, hsj = border(evidence[setup.psj(noise)]), border(evidence[setup.hsj(noise)])
+            rows.append(
+                (
+                    noise or "none",
+                    *(round(v, 3) for v in psj[:3]),
+                    round(psj.median if noise is None else summarise(evidence.measured[noise]).median, 3),
+                    *(round(v, 3) for v in hsj[:3]),
+                    *(round(grown(evidence, attack, noise).value, 3) for attack in ("psj", "hsj")),
+                )
+            )
+        psj_columns = ("PSJ L2, median", "40%", "60%", "PSJ L2 to the majority's border, median")
+        hsj_columns = ("HSJ L2, median", "40% ", "60% ")
+        return Table(("noise", *psj_columns, *hsj_columns, "PSJ / own without noise", "HSJ / own without noise"), rows)
+
+    def draw(self, evidence: Evidence) -> Figure:
+        """By iteration at the strongest noise, and at the end against the level."""
+        setup = evidence.setup
+        figure, (left, right) = canvas(2)
+        lines = [Line(by_iteration(evidence[setup.psj()]), "no noise", INK, "--")]
+        ends = []
+        for number, (_, levels) in enumerate(setup.levels().items()):
+            colour = COLOURS[number]
+            lines.append(Line(by_iteration(evidence[setup.psj(levels[-1])]), levels[-1], colour))
+            noises = (None, *levels)
+            for way, style, label in ((setup.psj, "o-", "PSJ"), (setup.hsj, "x--", "HSJ")):
+                summaries = [border(evidence[way(noise)]) for noise in noises]
+                middle, low, high = (np.array([s[i] for s in summaries]) for i in range(3))
+                curve = Curve(np.arange(len(noises), dtype=float), middle, low, high)
+                ends.append(Line(curve, label, colour, style, band=label == "PSJ"))
+        draw_lines(left, lines)
+        draw_lines(right, ends)
+        for axes in (left, right):
+            distance_axis(axes)
+        finish(left, "iterations", "border distance (ℓ₂)", f"PSJ, strongest noise: median of {evidence.images()}")
+        names = ["no noise", *("\n".join(same) for same in zip(*setup.levels().values(), strict=True))]
+        right.set_xticks(range(len(names)), names, fontsize=7)
+        title = f"After {setup.size.iterations} iterations: PSJ solid, HSJ dashed, colours as on the left"
+        finish(right, "", "", title, legend=False)
+        return figure
+
+    def verdict(self, evidence: Evidence) -> Finding:
+        """PSJ keeps its distance everywhere; HSJ loses it at the strongest level of every model."""
+        setup = evidence.setup
+        kept = self._kept(evidence)
+        lost = {levels[-1]: grown(evidence, "hsj", levels[-1]) for levels in setup.levels().values()}
+        far = [noise for noise, found in kept.items() if found.at_most(KEPT) is False]
+        whole = [noise for noise, found in lost.items() if found.above(KEPT) is False]
+        sentence = (
+            f"PSJ ends at {show_ratios(kept)} times its noiseless distance (kept: up to {KEPT}); HSJ at "
+            f"{show_ratios(lost)} times its own; {INTERVALS}."
+        )
+        sentence += f" PSJ beyond that: {', '.join(far)}." if far else ""
+        sentence += f" HSJ not broken by {', '.join(whole)}." if whole else ""
+        rules = [*(found.at_most(KEPT) for found in kept.values()), *(found.above(KEPT) for found in lost.values())]
+        finding = Finding(all_of(rules), sentence)
+        return undecided_if_capped(setup, finding) if far else finding
+
+    def claims(self, evidence: Evidence) -> dict[int, bool | None]:
+        """The same distance under every noise model."""
+        kept = all_of(found.at_most(KEPT) for found in self._kept(evidence).values())
+        return {4: undecided_if_capped(evidence.setup, Finding(kept, "")).supported}
+
+    def reasons(self, evidence: Evidence) -> dict[int, str]:
+        """Which noise models it works with."""
+        return {4: f"distance relative to PSJ's own without noise: {show_sides(self._kept(evidence), KEPT)}"}
+
+    def _kept(self, evidence: Evidence) -> dict[str, Ratio]:
+        """PSJ's distance under every noise, relative to its own without noise."""
+        return {noise: grown(evidence, "psj", noise) for noise in self.noises(evidence.setup)}
+
+
+def grown(evidence: Evidence, attack: str, noise: str | None) -> Ratio:
+    """How many times its noiseless distance "psj" or "hsj" ends at."""
+    way = evidence.setup.psj if attack == "psj" else evidence.setup.hsj
+    return farther(evidence[way(noise)], evidence[way()])
