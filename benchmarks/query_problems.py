@@ -88,6 +88,63 @@ def linear(dimension: int, count: int) -> Problem:
     return Problem(name, "uniform noise", plane, plane, None, images, plane.labels(images), None, "flip:0.1")
 
 
+def elsewhere(count: int) -> list[Problem]:
+    """Classifiers of other kinds, never looked at in tuning: a perceptron, a nearest neighbour, rules, a spectrum."""
+    x, y = (torch.from_numpy(values) for values in psj.zoo.mnist_images(_FIRST_TUNED["mnist"]))
+    seen, unseen = slice(0, 400), slice(400, None)
+    net = _perceptron(x[seen], y[seen])
+    generator = np.random.default_rng(0)
+    table, signals = (generator.random((400, size)).astype(np.float32) for size in (20, 128))
+
+    def nearest(points: np.ndarray) -> np.ndarray:
+        distance = torch.cdist(torch.as_tensor(points).flatten(1), x[seen].flatten(1))
+        return y[seen][distance.argmin(dim=1)].numpy()
+
+    def rules(points: np.ndarray) -> np.ndarray:
+        return ((points[:, 0] > 0.6) & (points[:, 3] < 0.5) | (points[:, 7] > 0.8)).astype(np.int64)
+
+    def tone(points: np.ndarray) -> np.ndarray:
+        return (np.abs(np.fft.rfft(points)[:, 5]) > 3).astype(np.int64)
+
+    digits = psj.Pool(x[seen], y[seen])
+    problems = [
+        _other("perceptron on MNIST", psj.TorchModel(net), x[unseen], y[unseen], digits, None, count),
+        _other("perceptron on MNIST, flip:0.1", psj.TorchModel(net), x[unseen], y[unseen], digits, "flip:0.1", count),
+        _other("nearest neighbour on MNIST", psj.FunctionModel(nearest), x[unseen], y[unseen], digits, None, count),
+    ]
+    for name, function, inputs in (("rules on 20 values", rules, table), ("a tone in 128 values", tone, signals)):
+        labels = torch.from_numpy(function(inputs))
+        points, none = torch.from_numpy(inputs), labels == 0
+        pool = psj.Pool(points, labels)
+        problems.append(_other(name, psj.FunctionModel(function), points[none], labels[none], pool, None, count))
+    return problems
+
+
+def _perceptron(x: Tensor, y: Tensor) -> torch.nn.Module:
+    """784-128-10, trained for a few seconds."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(
+            torch.nn.Flatten(), torch.nn.Linear(784, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10)
+        )
+    optimizer = torch.optim.Adam(net.parameters(), 1e-3)
+    for _ in range(150):
+        loss = torch.nn.functional.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return net.eval()
+
+
+def _other(
+    name: str, model: Any, inputs: Tensor, labels: Tensor, pool: psj.Pool, noise: str | None, count: int
+) -> Problem:
+    """A problem on the first inputs that are classified correctly."""
+    right = (model.labels(inputs) == labels).nonzero().flatten()[:count]
+    which = f"the first {len(right)} that are classified correctly"
+    return Problem(name, which, model, model, None, inputs[right], labels[right], pool, noise)
+
+
 @lru_cache(maxsize=8)
 def floors(problem: Problem) -> tuple[np.ndarray | None, str]:
     """The nearest point of the white-box attacks that are installed, for each image `(B,)`; and which these were.
