@@ -32,10 +32,10 @@ _EVIDENCE = ("signal", "weight", "noise")
 class ShapedDirections:
     """Estimates the normal across the ray from directions that are shaped, local, tangential and balanced.
 
-    Shaped: drawn with the spectrum that earlier answers make likely, and filtered by it. Local: strong where the
-    point differs from the original. Tangential: across the ray
-    from the original, because the normal's part along the ray is no news. Balanced: around a point a little further
-    out than the border, so that about half of the answers are adversarial in spite of the border's curvature.
+    Shaped: drawn with the spectrum that earlier answers make likely, and filtered by it. Local: strong where the point
+    differs from the original. Tangential: across the ray from the original, because the normal's part along the ray is
+    no news. Balanced: around a point a little further out than the border, so that about half of the answers are
+    adversarial in spite of the border's curvature.
 
     Args:
         radius: length of a direction in units of the distance, without noise.
