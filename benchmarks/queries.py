@@ -64,9 +64,12 @@ class Contest:
     geometric: bool = False  # means of log-distances instead of medians
 
     @property
-    def iterations(self) -> int:
-        """How long PSJ must run."""
-        return max(mark.iteration if mark.iteration is not None else 32 for mark in self.goals)
+    def length(self) -> tuple[int, int | None]:
+        """How long PSJ must run: iterations, and queries if it is these that are told."""
+        told = [mark.queries for mark in self.goals if mark.queries is not None]
+        if told:
+            return 64, max(told)
+        return max(mark.iteration or 0 for mark in self.goals), None
 
     def queries(self, reference: Track) -> int:
         """Queries for the others: half as many again as the requirement allows, so that a failure has a number."""
@@ -137,7 +140,7 @@ JUDGED = ("must", "aim", "")
 def contest(config: Contest, images: int | None, picture: Path | None) -> str:
     """PSJ, QSJ and HSJ with votes on one problem."""
     problem = config.problem(images or config.images)
-    reference = track(problem, "psj", config.iterations, None)
+    reference = track(problem, "psj", *config.length)
     centre = centre_of(config.geometric)
     budget = config.queries(reference)
     votes = 3 if problem.noise else 1
