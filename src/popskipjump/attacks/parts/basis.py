@@ -67,10 +67,17 @@ class Basis:
         """Multiply each axis by its matrix: `(M, d)` -> `(M, d)`."""
         if not self.has_spectrum:
             return rows
-        cube = rows.reshape(len(rows), *self.axes)
-        for axis, matrix in enumerate(matrices, start=1):
-            if len(matrix) > 1:
-                cube = _times(cube.transpose(axis, -1), matrix.to(rows.device)).transpose(axis, -1)
+        channels, height, width = self.axes
+        across, down, along = (matrix.to(rows.device) for matrix in matrices)
+        if height > 1:
+            planes = rows.reshape(-1, height, width)
+            planes = torch.bmm(_for_each(down.T, planes), planes)
+            cube = torch.bmm(planes, _for_each(along, planes))
+        else:
+            cube = _times(rows.reshape(-1, width), along)
+        if channels > 1:
+            cube = cube.reshape(len(rows), channels, height * width)
+            cube = torch.bmm(_for_each(across.T, cube), cube)
         return cube.reshape(rows.shape)
 
     def blurred(self, values: Tensor) -> Tensor:
@@ -158,6 +165,11 @@ class Basis:
             planes.append(row.unsqueeze(1) * torch.ones(1, width))
         flat = torch.stack([plane.flatten().repeat(channels).to(torch.float32) for plane in planes])
         return torch.cat((flat, -flat))
+
+
+def _for_each(matrix: Tensor, planes: Tensor) -> Tensor:
+    """A matrix for each of a batch: products of batches do not depend on their number, to the last digit."""
+    return matrix.expand(len(planes), *matrix.shape)
 
 
 def _times(cube: Tensor, matrix: Tensor) -> Tensor:
