@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from popskipjump import Plane, evaluate
+from popskipjump import InputError, Plane, evaluate
 from popskipjump.attacks import QuickSkipJump
 from popskipjump.attacks.parts.contrast import SLOTS, ClassContrast
 from popskipjump.attacks.parts.shaped import ShapedDirections
@@ -43,6 +43,12 @@ def test_a_handful_of_answers_decides_less_than_many():
 
 def test_without_power_nothing_is_weighed():
     assert torch.equal(ClassContrast(power=0.0).weights(seen(1, 1, 1, 1)), torch.ones(1, SLOTS))
+
+
+@pytest.mark.parametrize("wrong", [{"power": -1.0}, {"few": 0.5, "many": 0.5}, {"many": 1.5}])
+def test_a_contrast_that_cannot_work_is_refused(wrong):
+    with pytest.raises(InputError, match="few below many"):
+        ClassContrast(**wrong)
 
 
 class ManyClasses:

@@ -47,8 +47,16 @@ class CarriedSearch:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        if not (0 <= self.keep <= 1 and 0 < self.doubt <= 1 and 0 < self.confidence < 1 and self.gradual >= 0):
-            raise InputError(f"keep, doubt and confidence are shares, and gradual is at least 0: {self}.")
+        if not (
+            0 <= self.keep <= 1
+            and 0 < self.doubt <= 1
+            and 0 < self.confidence < 1
+            and self.gradual >= 0
+            and self.first > 0
+        ):
+            raise InputError(
+                f"keep, doubt and confidence are shares, gradual is at least 0 and first above it: {self}."
+            )
         if not 1 <= self.fewest <= self.limit:
             raise InputError(f"a search asks at least 1 and at least `fewest`, at most `limit` queries: {self}.")
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from popskipjump.errors import InputError
+
 _ENOUGH = 20  # answers, from which on their Gini index means something
 SLOTS = 64  # classes are told apart by their number modulo this; those that share a slot count together
 
@@ -28,6 +30,10 @@ class ClassContrast:
     power: float = 1.0
     few: float = 0.3
     many: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.power < 0 or not 0 <= self.few < self.many <= 1:
+            raise InputError(f"power must be at least 0, and few below many, both shares: {self}.")
 
     def weights(self, seen: Tensor) -> Tensor:
         """Weights of the classes in [0, 1], from how often each was an adversarial answer: `(A, SLOTS)`, the same."""
