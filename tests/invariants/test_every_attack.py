@@ -15,7 +15,7 @@ from invariant_toys import ATTACKS, Linear, digest, images_of, parts, setting, w
 
 import popskipjump
 from popskipjump import Bounds, FunctionModel, evaluate
-from popskipjump.attacks.parts import direction
+from popskipjump.attacks.parts import chunks
 from popskipjump.noise import Flip
 
 every_attack = pytest.mark.parametrize("attack", ATTACKS)
@@ -156,7 +156,7 @@ def test_the_order_of_a_batch_does_not_matter(attack, flip):
 @pytest.mark.parametrize("chunk", [256, 5000])
 def test_the_size_of_a_chunk_does_not_matter(attack, chunk, monkeypatch):
     expected, _ = watched(attack, "l2", False, 0.1)
-    monkeypatch.setattr(direction, "CHUNK", chunk)
+    monkeypatch.setattr(chunks, "CHUNK", chunk)
     watch, data, options = setting(flip=0.1)
     assert parts(evaluate(watch, *data, ATTACKS[attack], **options)) == parts(expected)
 

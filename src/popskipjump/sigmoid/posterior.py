@@ -70,10 +70,10 @@ class Marginals(NamedTuple):
         # Each grid point stands for the cell around it.
         return ((upper - 0.5 + share) / (self.grid.positions - 1)).clamp(0, 1)
 
-    def centre_deviation(self) -> Tensor:
-        """Standard deviation of the centre: `(B,)` float64."""
-        mean = (self.centre * self.grid.position).sum(dim=1, keepdim=True)
-        return (self.centre * (self.grid.position - mean) ** 2).sum(dim=1).sqrt()
+    def centre_moments(self) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of the centre: `(B,)` float64."""
+        mean = (self.centre * self.grid.position).sum(dim=1)
+        return mean, (self.centre * (self.grid.position - mean.unsqueeze(1)).square_()).sum(dim=1).sqrt_()
 
 
 class SigmoidPosterior:
@@ -92,6 +92,11 @@ class SigmoidPosterior:
         """The same belief in every cell."""
         cells = grid.positions * grid.channels
         return cls(grid, torch.full((images, grid.positions, grid.channels), _TOTAL / cells, dtype=torch.float32))
+
+    @classmethod
+    def product(cls, grid: Grid, centre: Tensor, channel: Tensor) -> SigmoidPosterior:
+        """Centre and channel independent of each other, with beliefs `(B, n)` and `(B, C)` that add up to 1."""
+        return cls(grid, (_TOTAL * centre.unsqueeze(2) * channel.unsqueeze(1)).to(torch.float32))
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -165,5 +170,5 @@ class SigmoidPosterior:
         return self.marginals().centre_quantile(level)
 
     def centre_deviation(self) -> Tensor:
-        """See `Marginals`."""
-        return self.marginals().centre_deviation()
+        """Standard deviation of the centre: `(B,)` float64."""
+        return self.marginals().centre_moments()[1]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from attack_toys import Seen, border_of, problem_of, unit
 
-from popskipjump.attacks.parts import direction as module
+from popskipjump.attacks.parts import chunks as module
 from popskipjump.attacks.parts.direction import (
     Count,
     DistanceSpread,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from popskipjump.attacks.border import Border, replace_rows
 from popskipjump.attacks.parts.locate import border_at, cannot_ask
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
-from popskipjump.sigmoid import Estimate, Grid, Marginals, SigmoidPosterior, mutual_information, shared_grid
+from popskipjump.sigmoid import Estimate, Grid, Marginals, SigmoidPosterior, information, shared_grid
 
 _EDGE = 0.015  # of the part that is searched
 _UNSURE = 2.0  # standard deviations
@@ -24,7 +24,8 @@ class CarriedSearch:
     """Bayesian search on the part of the line where the border should be, with what the last search knew of the noise.
 
     Args:
-        grid: what the sigmoid's parameters may be, along the part that is searched.
+        grid: what the sigmoid's parameters may be, along a whole line.
+        places: how many positions the grid has along a part of a line, which need not be told apart as closely.
         keep: how much of the last belief in (slope, floors) is carried over; the rest is even.
         doubt: how much of the prior of the centre is even, the rest being normal around the predicted place.
         fewest: queries of one search at least.
@@ -36,7 +37,8 @@ class CarriedSearch:
         confidence: how sure the safe position is to lie on the adversarial side of the centre.
     """
 
-    grid: Grid = field(default_factory=lambda: Grid(101, 12, (-0.5, 2.5), TWO_SIDED))
+    grid: Grid = field(default_factory=lambda: Grid(101, 8, (-0.5, 2.5), TWO_SIDED))
+    places: int = 51
     keep: float = 0.9
     doubt: float = 0.1
     fewest: int = 4
@@ -57,6 +59,8 @@ class CarriedSearch:
             raise InputError(
                 f"keep, doubt and confidence are shares, gradual is at least 0 and first above it: {self}."
             )
+        if self.places < 3:
+            raise InputError(f"a part of a line has at least 3 places, not {self.places!r}.")
         if not 1 <= self.fewest <= self.limit:
             raise InputError(f"a search asks at least 1 and at least `fewest`, at most `limit` queries: {self}.")
 
@@ -65,19 +69,22 @@ class CarriedSearch:
     ) -> Border:
         """See `Locate`."""
         span = problem.notes.read("span", rows, 1.0)
-        border = self._search(problem, rows, outer, span, problem.notes.read("expected", rows, 0.5))
+        grid = self.grid if previous is None else replace(self.grid, positions=self.places)
+        border = self._search(problem, grid, rows, outer, span, problem.notes.read("expected", rows, 0.5))
         # Adversarial all along: there is more to gain.
         beyond = (problem.notes.read("room", rows, 1.0) < 0) & (span < 1)
         further = (beyond & (problem.affordable(rows) > self.fewest)).nonzero().flatten()
         if len(further):
             there = problem.there(further)
             whole = torch.ones(len(further), dtype=torch.float64)
-            new = self._search(problem, rows[further], border.point[there], whole, 0.5 * whole)
+            new = self._search(problem, self.grid, rows[further], border.point[there], whole, 0.5 * whole)
             border = replace_rows(border, further, new)
         return border
 
-    def _search(self, problem: Problem, rows: Tensor, outer: Tensor, span: Tensor, expected: Tensor) -> Border:
-        search = _Carried(self, problem, rows, outer, span, expected)
+    def _search(
+        self, problem: Problem, grid: Grid, rows: Tensor, outer: Tensor, span: Tensor, expected: Tensor
+    ) -> Border:
+        search = _Carried(self, problem, grid, rows, outer, span, expected)
         while len(search.going):
             search.ask()
         return search.result()
@@ -90,22 +97,27 @@ class _Carried:
         self,
         config: CarriedSearch,
         problem: Problem,
+        grid: Grid,
         rows: Tensor,
         outer: Tensor,
         span: Tensor,
         expected: Tensor,
     ) -> None:
         self.config, self.problem, self.rows, self.outer = config, problem, rows, outer
-        self.grid = shared_grid(config.grid)
-        self.original = problem.originals(rows)
+        self.grid = shared_grid(grid)
         self.span, self.expected = span, expected
         self.tolerance = problem.notes.read("tolerance", rows, config.first)
         self.posterior = self._prior()
         self.going = torch.arange(len(rows))
-        self.between: Callable[[Tensor], Tensor] | None = None  # points on the lines of those that are going
+        self.ends = outer, problem.originals(rows)  # of the lines of those that are going
+        self.between: Callable[[Tensor], Tensor] | None = None  # points on these lines
         self.asked = 0
-        blank = torch.zeros(len(rows), dtype=torch.float64)
-        self.position, self.safe, self.slope, self.low, self.high, self.doubt = (blank.clone() for _ in range(6))
+        # what the images that are done leave behind
+        self.left = Marginals(
+            self.grid,
+            torch.zeros(len(rows), self.grid.positions, dtype=torch.float64),
+            torch.zeros(len(rows), self.grid.channels, dtype=torch.float64),
+        )
         self.searched = torch.zeros(len(rows), dtype=torch.int64)
         self.settled = torch.zeros(len(rows), dtype=torch.bool)
 
@@ -118,83 +130,76 @@ class _Carried:
         centre = (1 - self.config.doubt) * normal / normal.sum(dim=1, keepdim=True) + self.config.doubt / len(place)
         last = self.problem.notes.read("channels", self.rows, 0.0)
         channels = self.config.keep * last + (1 - self.config.keep) / self.grid.channels
-        prior.weights = (centre.unsqueeze(2) * channels.unsqueeze(1)).to(torch.float32)
-        return prior
+        return SigmoidPosterior.product(self.grid, centre, channels)
 
     def ask(self) -> None:
         """One query for each image that is still searching."""
         stop = cannot_ask(self.problem, self.rows[self.going], 1)
         if bool(stop.any()):
             self._leave(stop, self.posterior.marginals())
-        if not len(self.going):
-            return
-        value, total = mutual_information(self.posterior)
+            if not len(self.going):
+                return
+        value, total = information(self.posterior)
         self.posterior.rescale(total)
-        best = value.numpy().argmax(axis=1).tolist()
+        best = value.argmax(axis=1).tolist()
         if self.between is None:
-            chosen = self.problem.there(self.going)
-            self.between = self.problem.norm.between(self.outer[chosen], self.original[chosen])
+            self.between = self.problem.norm.between(*self.ends)
         points = self.between(self.problem.on_device(self.span[self.going] * self.grid.askable[best]))
         answers = self.problem.decide(points, self.rows[self.going], "search").cpu().tolist()
         self.posterior.update(best, answers)
         self.asked += 1
         if self.asked >= self.config.fewest:
-            belief = self.posterior.marginals()
-            span = self.span[self.going]
-            doubt = belief.centre_deviation() * span
-            place = (belief.centre * self.grid.position).sum(dim=1) * span
-            gradual = self.config.gradual * span / (4 * self._steepest(belief.channel))
-            sure = doubt <= self.tolerance[self.going] * (1 - place).clamp(min=0.01)
-            seen = self.asked >= torch.where(span < 1, self.config.fewest, self.config.look)
-            done = sure | (doubt <= gradual) & seen
-            if self.asked >= self.config.limit:
-                done = torch.ones_like(sure)
-            if bool(done.any()):
-                self.settled[self.going[sure]] = True
-                self._leave(done, belief)
+            self._check()
+
+    def _check(self) -> None:
+        """Let those go that know enough."""
+        belief = self.posterior.marginals()
+        span = self.span[self.going]
+        centre, doubt = (span * value for value in belief.centre_moments())
+        gradual = self.config.gradual * span / (4 * self._steepest(belief.channel))
+        sure = doubt <= self.tolerance[self.going] * (1 - centre).clamp(min=0.01)
+        done = sure | (doubt <= gradual)
+        if self.asked < self.config.look:
+            done = sure | done & (span < 1)
+        if self.asked >= self.config.limit:
+            done = torch.ones_like(sure)
+        if bool(done.any()):
+            self.settled[self.going[sure]] = True
+            self._leave(done, belief)
 
     def _steepest(self, channels: Tensor) -> Tensor:
         """The steepest transition that the answers allow, `(A, C)` -> `(A,)`: a gradual one must have shown itself."""
         by_slope = channels.reshape(len(channels), -1, self.grid.slopes).sum(dim=1).cumsum(dim=1)
         index = (by_slope < 0.8).sum(dim=1).clamp(max=self.grid.slopes - 1)
-        return torch.pow(10.0, self.grid.log_slope[: self.grid.slopes][index])
+        return torch.pow(10.0, self.grid.log_slope[: self.grid.slopes])[index]
 
     def _leave(self, done: Tensor, belief: Marginals) -> None:
-        """Write down what was found for some of the searching images, and let them go: bool over `going`."""
-        who, mine = self.going[done], belief.select(done)
-        estimate, span = mine.mean(), self.span[who]
-        self.position[who] = estimate.centre * span
-        low = mine.centre_quantile(1 - self.config.confidence)
-        self.safe[who] = torch.minimum(low, estimate.centre) * span
-        self.slope[who] = estimate.log_slope - span.log10()
-        self.low[who], self.high[who] = estimate.low, estimate.high
-        self.doubt[who] = mine.centre_deviation() * span
+        """Keep what some of the searching images believe, and let them go: bool over `going`."""
+        who, stay = self.going[done], ~done
+        self.left.centre[who], self.left.channel[who] = belief.centre[done], belief.channel[done]
         self.searched[who] = self.asked
-        notes, rows = self.problem.notes, self.rows[who]
-        notes.write("channels", rows, mine.channel)
-        steep = self._steepest(mine.channel) / span
-        reach = (1 - self.position[who]).clamp(min=0.01)
-        notes.write("width", rows, 1 / (4 * steep * reach))
-        notes.write("lost", rows, estimate.lost)
-        self.going, self.posterior, self.between = self.going[~done], self.posterior.select(~done), None
+        self.going, self.posterior = self.going[stay], self.posterior.select(stay)
+        there = self.problem.there(stay)
+        self.ends, self.between = (self.ends[0][there], self.ends[1][there]), None
 
     def result(self) -> Border:
-        """What was found for all images."""
-        estimate = Estimate(self.position, self.slope, self.low, self.high)
+        """What was found for all images, and notes of it for the other parts."""
+        estimate, span, notes = self.left.mean(), self.span, self.problem.notes
+        position = estimate.centre * span
+        safe = torch.minimum(self.left.centre_quantile(1 - self.config.confidence), estimate.centre) * span
+        doubt = self.left.centre_moments()[1] * span
+        found = Estimate(position, estimate.log_slope - span.log10(), estimate.low, estimate.high)
+        certain = torch.ones_like(position)
         border = border_at(
-            self.problem,
-            self.rows,
-            self.outer,
-            self.position,
-            self.safe,
-            torch.ones_like(self.position),
-            self.searched,
-            self.settled,
-            estimate,
+            self.problem, self.rows, self.outer, position, safe, certain, self.searched, self.settled, found
         )
+        notes.write("channels", self.rows, self.left.channel)
+        steep = self._steepest(self.left.channel) / span
+        notes.write("width", self.rows, 1 / (4 * steep * (1 - position).clamp(min=0.01)))
+        notes.write("lost", self.rows, estimate.lost)
         # A border that may as well lie at an end of the part that was searched, or beyond it, is not a border seen.
-        edge = torch.maximum(_EDGE * self.span, _UNSURE * self.doubt)
-        self.problem.notes.write("doubt", self.rows, self.doubt * border.gap)
-        self.problem.notes.write("missing", self.rows, (self.position < edge).to(torch.float64))
-        self.problem.notes.write("room", self.rows, self.span - edge - self.position)
+        edge = torch.maximum(_EDGE * span, _UNSURE * doubt)
+        notes.write("doubt", self.rows, doubt * border.gap)
+        notes.write("missing", self.rows, (position < edge).to(torch.float64))
+        notes.write("room", self.rows, span - edge - position)
         return border

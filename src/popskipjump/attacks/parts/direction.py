@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from popskipjump.attacks.border import Border
-from popskipjump.attacks.parts.pool import BLOCK, DirectionPool, block_rows, blocks_at_once
+from popskipjump.attacks.parts.chunks import STRETCH, capacity_of, chunks_of, drawn, stretches
+from popskipjump.attacks.parts.pool import DirectionPool, block_rows
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
 from popskipjump.geometry import per_row
-
-CHUNK = 512  # rows of one call to the classifier: large enough for its best speed, small enough for the cache
-STRETCH = 128  # directions whose sum is taken in one go, whatever the chunks
 
 
 class Spread(Protocol):
@@ -134,21 +131,21 @@ def accumulate(
         `(A, 2, d)`: the sums of y_i q_i and of q_i over the points q_i that were asked, y = +1 for adversarial and
         -1 otherwise; and `(A,)` the sum of y_i.
     """
-    rows_per_block = block_rows(problem.dimension)
-    capacity = CHUNK if rows_per_block == BLOCK else rows_per_block
+    block, capacity = block_rows(problem.dimension), capacity_of(problem.dimension)
     buffer = torch.empty(capacity, problem.dimension, device=problem.device)
     weights = torch.ones(2, capacity, device=problem.device)
     sums = torch.zeros(len(counts), 2, problem.dimension, device=problem.device)
     answers = torch.zeros(len(counts), device=problem.device)
     by_image, totals = border.point.unbind(0), sums.unbind(0)
-    chunks = chunks_of(counts.tolist(), rows_per_block, capacity, STRETCH)
-    for chunk in _drawn(problem, border, spread, chunks, iteration, sphere):
+    chunks = chunks_of(counts.tolist(), block, capacity, STRETCH)
+    pool = DirectionPool.of(problem, sphere)
+    for chunk in drawn(problem, pool, chunks, border.rows, per_row(spread), iteration):
         used, weight = buffer[: len(chunk.rows)], weights[:, : len(chunk.rows)]
         parts = torch.split(used, [piece.size for piece in chunk.pieces])
-        for piece, part, block, scale in zip(chunk.pieces, parts, chunk.blocks, chunk.scales, strict=True):
-            torch.addcmul(by_image[piece.image], block, scale, out=part)
+        for piece, part, rows, scale in zip(chunk.pieces, parts, chunk.blocks, chunk.scales, strict=True):
+            torch.addcmul(by_image[piece.image], rows, scale, out=part)
         weight[0].copy_(problem.decide(used, chunk.rows, "direction"))
-        images, sizes = _stretches(chunk.pieces)
+        images, sizes = stretches(chunk.pieces)
         for image, part, factor in zip(
             images, torch.split(used, sizes), torch.split(weight, sizes, dim=1), strict=True
         ):
@@ -157,93 +154,6 @@ def accumulate(
     # From 1 and 0 to +1 and -1.
     sums[:, 0].mul_(2).sub_(sums[:, 1])
     return sums, answers.mul_(2).sub_(problem.on_device(counts))
-
-
-class Piece(NamedTuple):
-    """Directions of one block of one image."""
-
-    image: int
-    number: int  # of the block
-    size: int
-    first: int = 0  # of the block's rows
-
-
-def chunks_of(counts: list[int], block: int, capacity: int, stretch: int | None = None) -> Iterator[list[Piece]]:
-    """Pack blocks into chunks of at most `capacity` rows.
-
-    A block is divided between chunks at multiples of `stretch` rows alone; without it, never. What is added up
-    stretch by stretch is then the same whatever the chunks, to the last digit.
-    """
-    chunk: list[Piece] = []
-    free = capacity
-    for image, count in enumerate(counts):
-        for number, start in enumerate(range(0, count, block)):
-            size = min(block, count - start)
-            first = 0
-            while first < size:
-                rest = size - first
-                fits = rest if rest <= free else free // stretch * stretch if stretch else 0
-                if fits:
-                    chunk.append(Piece(image, number, fits, first))
-                    first, free = first + fits, free - fits
-                if first < size:
-                    yield chunk
-                    chunk, free = [], capacity
-    if chunk:
-        yield chunk
-
-
-def _stretches(pieces: list[Piece]) -> tuple[list[int], list[int]]:
-    """The images and sizes of the stretches of a chunk."""
-    images, sizes = [], []
-    for piece in pieces:
-        whole, rest = divmod(piece.size, STRETCH)
-        parts = [STRETCH] * whole + [rest] * (rest > 0)
-        images += [piece.image] * len(parts)
-        sizes += parts
-    return images, sizes
-
-
-class _Chunk(NamedTuple):
-    """What one call to the classifier asks, M rows."""
-
-    pieces: list[Piece]
-    blocks: list[Tensor]  # of each piece `(size, d)`
-    scales: tuple[Tensor, ...]  # of each piece `(d,)`, to multiply its block with
-    images: Tensor  # (M,) int64, on the device: as rows of the border
-    rows: Tensor  # (M,) int64, on the CPU: as rows of the problem
-
-
-def _drawn(
-    problem: Problem, border: Border, spread: Tensor, chunks: Iterator[list[Piece]], iteration: int, sphere: bool
-) -> Iterator[_Chunk]:
-    """The chunks with their directions, made for many of them in one go, which costs little more than for one."""
-    pool = DirectionPool.of(problem, sphere)
-    at_once = blocks_at_once(problem.dimension)
-    while ahead := _take(chunks, at_once):
-        pieces = [piece for chunk in ahead for piece in chunk]
-        images = torch.tensor([piece.image for piece in pieces])
-        numbers = torch.tensor([piece.number for piece in pieces])
-        whole, signs = pool.draw(border.rows[images], iteration, numbers)
-        blocks = [block[p.first : p.first + p.size] for block, p in zip(whole, pieces, strict=True)]
-        scales = signs.mul_(per_row(spread[problem.there(images)])).unbind(0)
-        image_of_row = images.repeat_interleave(torch.tensor([piece.size for piece in pieces]))
-        sizes = [sum(piece.size for piece in chunk) for chunk in ahead]
-        split_images = torch.split(problem.there(image_of_row), sizes)
-        split_rows = torch.split(border.rows[image_of_row], sizes)
-        start = 0
-        for chunk, mine, rows in zip(ahead, split_images, split_rows, strict=True):
-            part = slice(start, start + len(chunk))
-            yield _Chunk(chunk, blocks[part], scales[part], mine, rows)
-            start += len(chunk)
-
-
-def _take(chunks: Iterator[list[Piece]], pieces: int) -> list[list[Piece]]:
-    """The next chunks, until they hold so many pieces."""
-    taken: list[list[Piece]] = []
-    while sum(map(len, taken)) < pieces and (chunk := next(chunks, None)) is not None:
-        taken.append(chunk)
-    return taken
 
 
 def combine(sums: Tensor, answers: Tensor, counts: Tensor, point: Tensor, baseline: bool) -> Tensor:

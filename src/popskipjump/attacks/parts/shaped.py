@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,9 +11,9 @@ from torch import Tensor
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.parts.basis import Basis, basis_of
 from popskipjump.attacks.parts.contrast import SLOTS, ClassContrast
-from popskipjump.attacks.parts.direction import CHUNK, Piece, chunks_of, spare
+from popskipjump.attacks.parts.direction import spare
 from popskipjump.attacks.parts.envelope import envelope, evenness, within_bounds
-from popskipjump.attacks.parts.pool import DirectionPool, block_rows
+from popskipjump.attacks.parts.sampling import Sampling, sample
 from popskipjump.attacks.parts.spectrum import Belief, Evidence, amplitudes, even, filtered, infer
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
@@ -23,8 +22,7 @@ from popskipjump.sigmoid import answer_correlation
 
 _FURTHEST = (-6.0, 30.0)  # shift of the sampling centre, in standard deviations of the directions along the normal
 _LOPSIDED = 1.5  # standard deviations: an imbalance that says that directions reach far beyond the border
-_SIGNS = 2.0  # times as many directions, where a step follows the sign of every value and small values count as well
-_PARTS_APART = 1000  # blocks of directions between the parts of an iteration
+_SIGNS = 4.0  # times as many directions, where a step follows the sign of every value and small values count as well
 _EVIDENCE = ("signal", "weight", "noise")
 
 
@@ -145,6 +143,7 @@ class ShapedDirections:
         rows, unit = border.rows, per_row(problem.on_device(shape.unit))
         change = border.point - problem.originals(rows)
         outward = change / per_row(l2_size(change)).clamp(min=1e-12)
+        across = outward if self.tangential and problem.norm.round else None  # a cube's surface is no sphere
         shift = problem.notes.read("shift", rows, 0.0)
         signal = torch.zeros_like(change)
         squares = torch.zeros_like(shape.unit)
@@ -153,7 +152,6 @@ class ShapedDirections:
         for part in range(self.parts):
             count = (counts * (part + 1)) // self.parts - (counts * part) // self.parts
             centre = border.point + problem.on_device(shift).unsqueeze(1) * unit * outward
-            across = change if self.tangential else None
             where = Sampling(rows, centre, shape.spread, shape.scaled * unit, across, iteration, part)
             classes = problem.notes.read("classes", rows, nothing)
             weights = torch.ones_like(classes) if self.contrast is None else self.contrast.weights(classes)
@@ -204,83 +202,3 @@ class Shape(NamedTuple):
     scaled: Tensor  # (A, N) standard deviation of a coefficient, by band, in units of `unit`
     unit: Tensor  # (A,) float64, on the CPU
     spread: Tensor  # (A, d) by which they are multiplied
-
-
-class Sampling(NamedTuple):
-    """Where to ask, for A images."""
-
-    rows: Tensor  # (A,)
-    centre: Tensor  # (A, d)
-    spread: Tensor  # (A, d) by which directions are multiplied
-    deviation: Tensor  # (A, N) standard deviation of a coefficient, by band
-    radial: Tensor | None  # (A, d): directions are drawn across it
-    iteration: int
-    part: int  # of the iteration
-
-
-class Answers(NamedTuple):
-    """What was answered; y is the weight of an adversarial answer, doubled, and 0 otherwise."""
-
-    signal: Tensor  # (A, d) sum of (y - mean y) q over the points q as asked, on the device
-    squares: Tensor  # (A,) float64, sum of (y - mean y)^2
-    imbalance: Tensor  # (A,) float64, share of adversarial answers, in standard deviations of a normal from one half
-    classes: Tensor  # (A, SLOTS) adversarial answers by class, on the device
-
-
-def sample(problem: Problem, where: Sampling, counts: Tensor, basis: Basis, weights: Tensor) -> Answers:
-    """Draw directions, ask, and add up on the buffer that the classifier read.
-
-    Args:
-        problem: what is asked.
-        where: A images.
-        counts: `(A,)` int64 on the CPU.
-        basis: of the directions.
-        weights: `(A, SLOTS)` of adversarial answers by class, on the device.
-    """
-    sums = torch.zeros(len(counts), 2, problem.dimension, device=problem.device)
-    moments = torch.zeros(len(counts), 2, device=problem.device)  # sums of the weights and of their squares
-    classes = torch.zeros_like(weights)
-    for chunk, points in _drawn(problem, where, counts, basis):
-        sizes = [piece.size for piece in chunk]
-        images = torch.tensor([piece.image for piece in chunk]).repeat_interleave(torch.tensor(sizes))
-        labels, decided = problem.label(points, where.rows[images], "direction")
-        cell = (problem.there(images), labels % SLOTS)
-        classes.index_put_(cell, decided.to(classes.dtype), accumulate=True)  # whole numbers: in any order
-        factors = torch.ones(2, len(points), device=problem.device)
-        factors[0] = weights[cell] * decided
-        for piece, asked, factor in zip(
-            chunk, torch.split(points, sizes), torch.split(factors, sizes, dim=1), strict=True
-        ):
-            sums[piece.image].addmm_(factor, asked)
-            moments[piece.image] += torch.stack((factor[0].sum(), (factor[0] ** 2).sum()))
-    n = counts.clamp(min=1)
-    total, squares = problem.on_cpu(moments).unbind(dim=1)
-    told = squares - total**2 / n  # 0 where all answers are equal: they tell nothing
-    told = torch.where(told > 1e-6 * n, told, 0.0)
-    signal = sums[:, 0] - per_row(problem.on_device(total / n)) * sums[:, 1]
-    yes = problem.on_cpu(classes.sum(dim=1))
-    seen = torch.where(counts > 0, (yes + 0.5) / (n + 1), 0.5)
-    return Answers(2 * signal * per_row(problem.on_device(told > 0)), 4 * told, torch.special.ndtri(seen), classes)
-
-
-def _drawn(problem: Problem, where: Sampling, counts: Tensor, basis: Basis) -> Iterator[tuple[list[Piece], Tensor]]:
-    """Points to ask, chunk by chunk: the blocks of images in each, and `(M, d)`."""
-    pool = DirectionPool.of(problem, sphere=False)
-    block = block_rows(problem.dimension)
-    deviation = basis.spread(where.deviation)
-    for chunk in chunks_of(counts.tolist(), block, max(block, CHUNK)):
-        images = torch.tensor([piece.image for piece in chunk])
-        numbers = torch.tensor([_PARTS_APART * where.part + piece.number for piece in chunk])
-        blocks, scales = pool.draw(where.rows[images], where.iteration, numbers)
-        scales.mul_(deviation[problem.there(images)])
-        coefficients = torch.empty(sum(piece.size for piece in chunk), problem.dimension, device=problem.device)
-        parts = torch.split(coefficients, [piece.size for piece in chunk])
-        for piece, part, rows, scale in zip(chunk, parts, blocks, scales, strict=True):
-            torch.mul(rows[: piece.size], scale, out=part)
-        points = basis.to_points(coefficients)
-        whose = problem.there(images.repeat_interleave(torch.tensor([piece.size for piece in chunk])))
-        points.mul_(where.spread[whose])
-        if where.radial is not None:
-            points = problem.norm.tangent(points, where.radial[whose])
-        points.add_(where.centre[whose])
-        yield chunk, points

@@ -10,6 +10,7 @@ from torch import Tensor
 from popskipjump.attacks.parts.basis import Basis
 
 _STRENGTHS = (0.0005, 0.002, 0.006, 0.02, 0.05, 0.1, 0.2, 0.4, 0.64)  # squared correlation of answer and normal
+_AT_ONCE = 16  # images whose evidence is weighed together
 _EVEN = 0.03  # share of the even spectrum that no evidence removes
 
 
@@ -52,12 +53,17 @@ def infer(basis: Basis, evidence: Evidence) -> Belief:
     candidates, size = basis.candidates.to(device), basis.size.to(device)
     strengths = torch.tensor(_STRENGTHS).to(device)
     energy = basis.by_band(evidence.signal**2)
-    prior = strengths.reshape(-1, 1, 1) * candidates  # (s, J, N)
-    fits = []
-    for image in range(len(energy)):  # one image at a time: what it believes must not depend on its company
-        variance = torch.addcmul(evidence.noise[image], prior, evidence.weight[image] ** 2).clamp_(min=1e-30)
-        fits.append(-0.5 * (variance.log() @ size + (1 / variance) @ energy[image]))
-    belief = torch.softmax(torch.stack(fits).flatten(1), dim=1).reshape(-1, *prior.shape[:2])
+    prior = (strengths.reshape(-1, 1, 1) * candidates).flatten(0, 1)  # (s J, N)
+    fits = torch.empty(len(energy), len(prior), device=device)
+    # As many images at a time as the cache holds; sums of products, because what an image believes must not depend on
+    # its company, as the last digits of a matrix product do.
+    for start in range(0, len(energy), _AT_ONCE):
+        here = slice(start, start + _AT_ONCE)
+        squares, noise = evidence.weight[here].unsqueeze(1) ** 2, evidence.noise[here].unsqueeze(1)
+        variance = torch.addcmul(noise, prior, squares).clamp_(min=1e-30)
+        misfit = energy[here].unsqueeze(1) / variance
+        torch.sum(misfit.addcmul_(variance.log_(), size), dim=2, out=fits[here])
+    belief = torch.softmax(-0.5 * fits, dim=1).reshape(len(energy), len(strengths), -1)
     by_candidate = belief.sum(dim=1)  # (A, J)
     mean = (by_candidate.unsqueeze(2) * candidates).sum(dim=1)
     return Belief((1 - _EVEN) * mean + _EVEN * candidates[0], (belief.sum(dim=2) * strengths).sum(dim=1))

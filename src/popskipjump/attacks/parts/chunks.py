@@ -1,0 +1,123 @@
+"""Packing the directions of many images into calls to the classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.parts.pool import BLOCK, DirectionPool, block_rows, blocks_at_once
+from popskipjump.attacks.problem import Problem
+
+CHUNK = 512  # rows of one call to the classifier: large enough for its best speed, small enough for the cache
+STRETCH = 128  # directions whose sum is taken in one go, whatever the chunks
+
+
+def capacity_of(dimension: int) -> int:
+    """Rows of one call at most."""
+    block = block_rows(dimension)
+    return CHUNK if block == BLOCK else block
+
+
+class Piece(NamedTuple):
+    """Directions of one block of one image."""
+
+    image: int
+    number: int  # of the block
+    size: int
+    first: int = 0  # of the block's rows
+
+
+def chunks_of(counts: list[int], block: int, capacity: int, stretch: int | None = None) -> Iterator[list[Piece]]:
+    """Pack blocks into chunks of at most `capacity` rows.
+
+    A block is divided between chunks at multiples of `stretch` rows alone; without it, never. What is added up
+    stretch by stretch is then the same whatever the chunks, to the last digit.
+    """
+    chunk: list[Piece] = []
+    free = capacity
+    for image, count in enumerate(counts):
+        for number, start in enumerate(range(0, count, block)):
+            size = min(block, count - start)
+            first = 0
+            while first < size:
+                rest = size - first
+                fits = rest if rest <= free else free // stretch * stretch if stretch else 0
+                if fits:
+                    chunk.append(Piece(image, number, fits, first))
+                    first, free = first + fits, free - fits
+                if first < size:
+                    yield chunk
+                    chunk, free = [], capacity
+    if chunk:
+        yield chunk
+
+
+def stretches(pieces: list[Piece]) -> tuple[list[int], list[int]]:
+    """The images and sizes of the stretches of a chunk."""
+    images, sizes = [], []
+    for piece in pieces:
+        whole, rest = divmod(piece.size, STRETCH)
+        parts = [STRETCH] * whole + [rest] * (rest > 0)
+        images += [piece.image] * len(parts)
+        sizes += parts
+    return images, sizes
+
+
+class Chunk(NamedTuple):
+    """What one call to the classifier asks, M rows."""
+
+    pieces: list[Piece]
+    blocks: list[Tensor]  # of each piece `(size, d)`
+    scales: tuple[Tensor, ...]  # of each piece `(d,)`, to multiply its block with
+    images: Tensor  # (M,) int64, on the device: as rows of what is asked about
+    rows: Tensor  # (M,) int64, on the CPU: as rows of the problem
+
+
+def drawn(
+    problem: Problem,
+    pool: DirectionPool,
+    chunks: Iterator[list[Piece]],
+    rows: Tensor,
+    scale: Tensor,
+    iteration: int,
+    first: int = 0,
+) -> Iterator[Chunk]:
+    """The chunks with their directions, made for many of them in one go, which costs little more than for one.
+
+    Args:
+        problem: whose images they are.
+        pool: of directions.
+        chunks: of pieces, see `chunks_of`.
+        rows: `(A,)` int64, on the CPU: the row of the problem of each image of the pieces.
+        scale: `(A, 1)` or `(A, d)`, on the device: standard deviation of the directions' coordinates.
+        iteration: t, part of the address of the directions.
+        first: number of the first block, another part of it.
+    """
+    at_once = blocks_at_once(problem.dimension)
+    while ahead := _take(chunks, at_once):
+        pieces = [piece for chunk in ahead for piece in chunk]
+        images = torch.tensor([piece.image for piece in pieces])
+        numbers = torch.tensor([first + piece.number for piece in pieces])
+        whole, signs = pool.draw(rows[images], iteration, numbers)
+        blocks = [block[p.first : p.first + p.size] for block, p in zip(whole, pieces, strict=True)]
+        scales = signs.mul_(scale[problem.there(images)]).unbind(0)
+        image_of_row = images.repeat_interleave(torch.tensor([piece.size for piece in pieces]))
+        sizes = [sum(piece.size for piece in chunk) for chunk in ahead]
+        split_images = torch.split(problem.there(image_of_row), sizes)
+        split_rows = torch.split(rows[image_of_row], sizes)
+        start = 0
+        for chunk, mine, theirs in zip(ahead, split_images, split_rows, strict=True):
+            part = slice(start, start + len(chunk))
+            yield Chunk(chunk, blocks[part], scales[part], mine, theirs)
+            start += len(chunk)
+
+
+def _take(chunks: Iterator[list[Piece]], pieces: int) -> list[list[Piece]]:
+    """The next chunks, until they hold so many pieces."""
+    taken: list[list[Piece]] = []
+    while sum(map(len, taken)) < pieces and (chunk := next(chunks, None)) is not None:
+        taken.append(chunk)
+    return taken

@@ -1,0 +1,110 @@
+"""Asking in shaped directions around points, and adding up the answers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.parts.basis import Basis
+from popskipjump.attacks.parts.chunks import STRETCH, Chunk, capacity_of, chunks_of, drawn, stretches
+from popskipjump.attacks.parts.contrast import SLOTS
+from popskipjump.attacks.parts.pool import DirectionPool, block_rows
+from popskipjump.attacks.problem import Problem
+from popskipjump.geometry import inner, per_row
+
+_PARTS_APART = 1000  # blocks of directions between the parts of an iteration
+
+
+class Sampling(NamedTuple):
+    """Where to ask, for A images."""
+
+    rows: Tensor  # (A,)
+    centre: Tensor  # (A, d)
+    spread: Tensor  # (A, d) by which directions are multiplied
+    deviation: Tensor  # (A, N) standard deviation of a coefficient, by band
+    radial: Tensor | None  # (A, d) of length 1: directions are drawn across it
+    iteration: int
+    part: int  # of the iteration
+
+
+class Answers(NamedTuple):
+    """What was answered; y is the weight of an adversarial answer, doubled, and 0 otherwise."""
+
+    signal: Tensor  # (A, d) sum of (y - mean y) q over the points q as asked, on the device
+    squares: Tensor  # (A,) float64, sum of (y - mean y)^2
+    imbalance: Tensor  # (A,) float64, share of adversarial answers, in standard deviations of a normal from one half
+    classes: Tensor  # (A, SLOTS) adversarial answers by class, on the device
+
+
+def sample(problem: Problem, where: Sampling, counts: Tensor, basis: Basis, weights: Tensor) -> Answers:
+    """Draw directions, ask, and add up on the buffer that the classifier read.
+
+    Args:
+        problem: what is asked.
+        where: A images.
+        counts: `(A,)` int64 on the CPU.
+        basis: of the directions.
+        weights: `(A, SLOTS)` of adversarial answers by class, on the device.
+    """
+    sums = torch.zeros(len(counts), 2, problem.dimension, device=problem.device)
+    totals, classes = sums.unbind(0), torch.zeros_like(weights)
+    block, capacity = block_rows(problem.dimension), capacity_of(problem.dimension)
+    factors = torch.ones(2, capacity, device=problem.device)
+    coefficients = torch.empty(capacity, problem.dimension, device=problem.device)
+    pool = DirectionPool.of(problem, sphere=False)
+    chunks = chunks_of(counts.tolist(), block, capacity, STRETCH)
+    points_of = _Points(where, basis)
+    scale = basis.spread(where.deviation)
+    for chunk in drawn(problem, pool, chunks, where.rows, scale, where.iteration, _PARTS_APART * where.part):
+        points = points_of(chunk, coefficients[: len(chunk.rows)])
+        labels, decided = problem.label(points, chunk.rows, "direction")
+        cell = (chunk.images, labels % SLOTS)
+        classes.index_put_(cell, decided.to(classes.dtype), accumulate=True)  # whole numbers: in any order
+        factor = factors[:, : len(points)]
+        torch.mul(weights[cell], decided, out=factor[0])
+        images, sizes = stretches(chunk.pieces)
+        for image, asked, mine in zip(
+            images, torch.split(points, sizes), torch.split(factor, sizes, dim=1), strict=True
+        ):
+            totals[image].addmm_(mine, asked)
+    return _answers(problem, sums, classes, weights, counts)
+
+
+class _Points:
+    """The points to ask, from the directions of a chunk."""
+
+    def __init__(self, where: Sampling, basis: Basis) -> None:
+        self.basis = basis
+        self.centre, self.spread = where.centre.unbind(0), where.spread.unbind(0)
+        self.radial = None if where.radial is None else where.radial.unbind(0)
+        self.inward = None if where.radial is None else (where.radial * where.spread).neg_().unbind(0)
+
+    def __call__(self, chunk: Chunk, coefficients: Tensor) -> Tensor:
+        """`(M, d)`, with `(M, d)` to write to."""
+        sizes = [piece.size for piece in chunk.pieces]
+        for part, block, scale in zip(torch.split(coefficients, sizes), chunk.blocks, chunk.scales, strict=True):
+            torch.mul(block, scale, out=part)
+        points = self.basis.to_points(coefficients)
+        for piece, part in zip(chunk.pieces, torch.split(points, sizes), strict=True):
+            image = piece.image
+            if self.radial is None or self.inward is None:
+                torch.addcmul(self.centre[image], part, self.spread[image], out=part)
+            else:
+                along = inner(part, self.inward[image])
+                torch.addcmul(self.centre[image], part, self.spread[image], out=part)
+                part.addr_(along, self.radial[image])
+        return points
+
+
+def _answers(problem: Problem, sums: Tensor, classes: Tensor, weights: Tensor, counts: Tensor) -> Answers:
+    """The sums of weighed answers as those of answers less their mean: `(A, 2, d)`, `(A, SLOTS)` twice, `(A,)`."""
+    n = counts.clamp(min=1)
+    weighed = problem.on_cpu(torch.stack((classes, classes * weights, classes * weights**2)).sum(dim=2))
+    yes, total, squares = weighed.unbind(0)
+    told = squares - total**2 / n  # 0 where all answers are equal: they tell nothing
+    told = torch.where(told > 1e-6 * n, told, 0.0)
+    signal = sums[:, 0] - per_row(problem.on_device(total / n)) * sums[:, 1]
+    seen = torch.where(counts > 0, (yes + 0.5) / (n + 1), 0.5)
+    return Answers(2 * signal * per_row(problem.on_device(told > 0)), 4 * told, torch.special.ndtri(seen), classes)
