@@ -32,12 +32,15 @@ def l2_size(vectors: Tensor) -> Tensor:
     return size
 
 
+def row_sums(values: Tensor) -> Tensor:
+    """`(B, d)` -> `(B,)`, whatever the number of rows and threads, to the last digit."""
+    # Several threads add up a row that is alone in another order than one of many.
+    return values.expand(2, -1).sum(dim=1)[:1] if values.shape[0] == 1 else values.sum(dim=1)
+
+
 def inner(vectors: Tensor, others: Tensor) -> Tensor:
     """Inner product of each row with its partner: `(B, d)`, `(B, d)` or `(d,)` -> `(B,)`."""
-    product = vectors * others
-    # Several threads add up a row that is alone in another order than one of many, to other last digits.
-    rows = product.expand(2, -1) if len(product) == 1 else product
-    return rows.sum(dim=1)[: len(product)]
+    return row_sums(vectors * others)
 
 
 class Norm(Protocol):

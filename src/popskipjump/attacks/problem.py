@@ -43,6 +43,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         self.notes = Notes(len(self.original))
+        self._memory: dict[str, Tensor] = {}
         self._on_cpu = self.original.device.type == "cpu"  # asked before every call: even a void move takes its time
 
     @property
@@ -76,6 +77,12 @@ class Problem:
     def on_cpu(self, values: Tensor) -> Tensor:
         """Numbers of the images, float64, on the CPU."""
         return values.to("cpu").to(torch.float64)
+
+    def memory(self, name: str, rows: int) -> Tensor:
+        """Room for `(rows, d)` numbers, the same one for all who ask under a name: new memory costs as much as work."""
+        if name not in self._memory or len(self._memory[name]) < rows:
+            self._memory[name] = torch.empty(rows, self.dimension, device=self.device)
+        return self._memory[name][:rows]
 
     def affordable(self, rows: Tensor) -> Tensor:
         """How many decisions the budget still allows: rows `(A,)` -> int64 `(A,)`."""

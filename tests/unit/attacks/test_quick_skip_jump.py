@@ -174,7 +174,7 @@ OTHERS = {
     "not tangential": {"direction": ShapedDirections(tangential=False)},
     "no patterns": {"start": None},
     "nothing carried": {"search": CarriedSearch(keep=0.0)},
-    "one part": {"direction": ShapedDirections(parts=1)},
+    "small parts": {"direction": ShapedDirections(part=7)},
 }
 
 
@@ -200,7 +200,7 @@ def test_it_needs_fewer_queries_than_psj_on_a_plane():
     [
         lambda: ShapedDirections(radius=0),
         lambda: ShapedDirections(fewest=10, most=5),
-        lambda: ShapedDirections(parts=0),
+        lambda: ShapedDirections(part=0),
         lambda: ShapedDirections(decay=2),
         lambda: CarriedSearch(keep=-0.1),
         lambda: CarriedSearch(fewest=400),

@@ -57,38 +57,46 @@ class Basis:
 
     def to_coefficients(self, points: Tensor) -> Tensor:
         """`(M, d)` -> `(M, d)`."""
-        return self._transformed(points, [matrix.T for matrix in self._matrices])
+        return self._transformed(points, [matrix.T for matrix in self._matrices], None)
 
-    def to_points(self, coefficients: Tensor) -> Tensor:
-        """`(M, d)` -> `(M, d)`, the inverse."""
-        return self._transformed(coefficients, self._matrices)
+    def to_points(self, coefficients: Tensor, spare: Tensor | None = None) -> Tensor:
+        """`(M, d)` -> `(M, d)`, the inverse.
 
-    def _transformed(self, rows: Tensor, matrices: Sequence[Tensor]) -> Tensor:
+        With memory to spare, another `(M, d)`, none is asked for: that and the coefficients are written over, and one
+        of them is returned.
+        """
+        return self._transformed(coefficients, self._matrices, spare)
+
+    def _transformed(self, rows: Tensor, matrices: Sequence[Tensor], spare: Tensor | None) -> Tensor:
         """Multiply each axis by its matrix: `(M, d)` -> `(M, d)`."""
         if not self.has_spectrum:
             return rows
         channels, height, width = self.axes
         across, down, along = (matrix.to(rows.device) for matrix in matrices)
+        memory = (torch.empty_like(rows), torch.empty_like(rows)) if spare is None else (spare, rows)
+        planes = (-1, height, width)
         if height > 1:
-            planes = rows.reshape(-1, height, width)
-            planes = torch.bmm(_for_each(down.T, planes), planes)
-            cube = torch.bmm(planes, _for_each(along, planes))
+            half = _product(_for_each(down.T, rows.reshape(planes)), rows.reshape(planes), memory[0])
+            result = _product(half.reshape(planes), _for_each(along, half.reshape(planes)), memory[1])
         else:
-            cube = _times(rows.reshape(-1, width), along)
+            result = _times(rows.reshape(-1, width), along)
         if channels > 1:
-            cube = cube.reshape(len(rows), channels, height * width)
-            cube = torch.bmm(_for_each(across.T, cube), cube)
-        return cube.reshape(rows.shape)
+            cube = result.reshape(-1, channels, height * width)
+            result = _product(_for_each(across.T, cube), cube, memory[0])
+        return result.reshape(rows.shape)
 
     def blurred(self, values: Tensor) -> Tensor:
         """The mean over the channels, smoothed over space: `(M, d)` -> `(M, d)`."""
         channels, height, width = self.axes
-        cube = values.reshape(len(values), channels, height, width).mean(dim=1, keepdim=True)
-        for axis, size in ((2, height), (3, width)):
-            if size > 1:
-                matrix = blur(size, _BLUR * max(height, width)).T.to(values.device)
-                cube = _times(cube.transpose(axis, -1), matrix).transpose(axis, -1)
-        return cube.expand(-1, channels, -1, -1).reshape(values.shape)
+        planes = values.reshape(len(values), channels, height, width).mean(dim=1)
+        reach = _BLUR * max(height, width)
+        along = blur(width, reach).T.to(values.device)
+        if height > 1:
+            down = blur(height, reach).to(values.device)
+            planes = torch.bmm(torch.bmm(_for_each(down, planes), planes), _for_each(along, planes))
+        else:
+            planes = _times(planes, along)
+        return planes.unsqueeze(1).expand(-1, channels, -1, -1).reshape(values.shape)
 
     @cached_property
     def _frequency(self) -> Tensor:
@@ -165,6 +173,11 @@ class Basis:
             planes.append(row.unsqueeze(1) * torch.ones(1, width))
         flat = torch.stack([plane.flatten().repeat(channels).to(torch.float32) for plane in planes])
         return torch.cat((flat, -flat))
+
+
+def _product(left: Tensor, right: Tensor, memory: Tensor) -> Tensor:
+    """Products of pairs of matrices, written to memory of as many numbers: `(k, n, m)`, `(k, m, p)` -> `(k, n, p)`."""
+    return torch.bmm(left, right, out=memory.view(len(left), left.shape[1], right.shape[2]))
 
 
 def _for_each(matrix: Tensor, planes: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ class CarriedSearch:
     """
 
     grid: Grid = field(default_factory=lambda: Grid(101, 8, (-0.5, 2.5), TWO_SIDED))
-    places: int = 51
+    places: int = 35
     keep: float = 0.9
     doubt: float = 0.1
     fewest: int = 4

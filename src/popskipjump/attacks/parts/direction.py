@@ -132,7 +132,7 @@ def accumulate(
         -1 otherwise; and `(A,)` the sum of y_i.
     """
     block, capacity = block_rows(problem.dimension), capacity_of(problem.dimension)
-    buffer = torch.empty(capacity, problem.dimension, device=problem.device)
+    buffer = problem.memory("points", capacity)
     weights = torch.ones(2, capacity, device=problem.device)
     sums = torch.zeros(len(counts), 2, problem.dimension, device=problem.device)
     answers = torch.zeros(len(counts), device=problem.device)

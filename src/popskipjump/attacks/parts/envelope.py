@@ -43,10 +43,18 @@ def within_bounds(centre: Tensor, deviation: Tensor, bounds: Bounds) -> Tensor:
         deviation: `(A, d)` before clipping.
         bounds: of the inputs.
     """
-    low, high = (((end - centre) / deviation.clamp(min=1e-12)).clamp(-_FAR, _FAR) for end in (bounds.low, bounds.high))
-    below, above = torch.special.ndtr(low), 1 - torch.special.ndtr(high)
-    at_low, at_high = (torch.exp(-0.5 * end * end) / math.sqrt(2 * math.pi) for end in (low, high))
-    mean = low * below + high * above + at_low - at_high
-    square = low * low * below + high * high * above + (1 - below - above) + low * at_low - high * at_high
-    variance: Tensor = square - mean * mean
-    return variance.clamp(min=_LEAST**2).sqrt()
+    scale = deviation.clamp(min=1e-12).reciprocal_()
+    below = _cut_off((bounds.low - centre).mul_(scale))
+    above = _cut_off((centre - bounds.high).mul_(scale))
+    mean = below[0].sub_(above[0])
+    variance = below[1].add_(above[1]).add_(1).sub_(mean.square_())
+    return variance.clamp_(min=_LEAST**2).sqrt_()
+
+
+def _cut_off(bound: Tensor) -> tuple[Tensor, Tensor]:
+    """What raising a standard normal number to a lower bound does to its mean and to its mean square: any shape."""
+    bound = bound.clamp_(-_FAR, _FAR)
+    density = torch.exp(bound.square().mul_(-0.5)).mul_(1 / math.sqrt(2 * math.pi))
+    share = torch.erf(bound * math.sqrt(0.5)).add_(1).mul_(0.5)
+    mean = torch.addcmul(density, bound, share)
+    return mean, (bound * mean).sub_(share)

@@ -12,7 +12,7 @@ from popskipjump.attacks.parts.chunks import STRETCH, Chunk, capacity_of, chunks
 from popskipjump.attacks.parts.contrast import SLOTS
 from popskipjump.attacks.parts.pool import DirectionPool, block_rows
 from popskipjump.attacks.problem import Problem
-from popskipjump.geometry import inner, per_row
+from popskipjump.geometry import per_row, row_sums
 
 _PARTS_APART = 1000  # blocks of directions between the parts of an iteration
 
@@ -52,13 +52,12 @@ def sample(problem: Problem, where: Sampling, counts: Tensor, basis: Basis, weig
     totals, classes = sums.unbind(0), torch.zeros_like(weights)
     block, capacity = block_rows(problem.dimension), capacity_of(problem.dimension)
     factors = torch.ones(2, capacity, device=problem.device)
-    coefficients = torch.empty(capacity, problem.dimension, device=problem.device)
     pool = DirectionPool.of(problem, sphere=False)
     chunks = chunks_of(counts.tolist(), block, capacity, STRETCH)
-    points_of = _Points(where, basis)
+    points_of = _Points(where, basis, problem.memory("points", capacity), problem.memory("half-way points", capacity))
     scale = basis.spread(where.deviation)
     for chunk in drawn(problem, pool, chunks, where.rows, scale, where.iteration, _PARTS_APART * where.part):
-        points = points_of(chunk, coefficients[: len(chunk.rows)])
+        points = points_of(chunk)
         labels, decided = problem.label(points, chunk.rows, "direction")
         cell = (chunk.images, labels % SLOTS)
         classes.index_put_(cell, decided.to(classes.dtype), accumulate=True)  # whole numbers: in any order
@@ -75,26 +74,30 @@ def sample(problem: Problem, where: Sampling, counts: Tensor, basis: Basis, weig
 class _Points:
     """The points to ask, from the directions of a chunk."""
 
-    def __init__(self, where: Sampling, basis: Basis) -> None:
-        self.basis = basis
+    def __init__(self, where: Sampling, basis: Basis, *memory: Tensor) -> None:
+        self.basis, self.memory = basis, memory  # twice `(M, d)`
         self.centre, self.spread = where.centre.unbind(0), where.spread.unbind(0)
         self.radial = None if where.radial is None else where.radial.unbind(0)
         self.inward = None if where.radial is None else (where.radial * where.spread).neg_().unbind(0)
 
-    def __call__(self, chunk: Chunk, coefficients: Tensor) -> Tensor:
-        """`(M, d)`, with `(M, d)` to write to."""
+    def __call__(self, chunk: Chunk) -> Tensor:
+        """`(M, d)`, until the next call."""
         sizes = [piece.size for piece in chunk.pieces]
+        coefficients, spare = (memory[: sum(sizes)] for memory in self.memory)
         for part, block, scale in zip(torch.split(coefficients, sizes), chunk.blocks, chunk.scales, strict=True):
             torch.mul(block, scale, out=part)
-        points = self.basis.to_points(coefficients)
-        for piece, part in zip(chunk.pieces, torch.split(points, sizes), strict=True):
-            image = piece.image
-            if self.radial is None or self.inward is None:
+        points = self.basis.to_points(coefficients, spare)
+        free = coefficients if points.data_ptr() == spare.data_ptr() else spare
+        parts, images = torch.split(points, sizes), [piece.image for piece in chunk.pieces]
+        if self.radial is None or self.inward is None:
+            for image, part in zip(images, parts, strict=True):
                 torch.addcmul(self.centre[image], part, self.spread[image], out=part)
-            else:
-                along = inner(part, self.inward[image])
-                torch.addcmul(self.centre[image], part, self.spread[image], out=part)
-                part.addr_(along, self.radial[image])
+            return points
+        for image, part, product in zip(images, parts, torch.split(free, sizes), strict=True):
+            torch.mul(part, self.inward[image], out=product)
+        along = torch.split(row_sums(free), sizes)
+        for image, part, much in zip(images, parts, along, strict=True):
+            torch.addcmul(self.centre[image], part, self.spread[image], out=part).addr_(much, self.radial[image])
         return points
 
 

@@ -41,7 +41,7 @@ class ShapedDirections:
         factor: on the number of directions.
         fewest: directions of one iteration at least.
         most: and at most.
-        parts: parts of an iteration between which the balance is adjusted.
+        part: directions after which the balance is adjusted, within an iteration that asks many.
         balance: how much of the measured imbalance to correct at once; 0 leaves the centre on the border.
         shaped: learn the spectrum; otherwise directions are even in all frequencies.
         local: directions are strong where the walk has changed the input already.
@@ -56,7 +56,7 @@ class ShapedDirections:
     factor: float = 0.45
     fewest: int = 20
     most: int = 3000
-    parts: int = 2
+    part: int = 40
     balance: float = 0.7
     shaped: bool = True
     local: bool = True
@@ -68,8 +68,8 @@ class ShapedDirections:
     def __post_init__(self) -> None:
         if min(self.radius, self.reach, self.factor) <= 0 or self.balance < 0:
             raise InputError(f"radius, reach and factor must be positive, and balance at least 0: {self}.")
-        if not (1 <= self.fewest <= self.most and self.parts >= 1):
-            raise InputError(f"an iteration asks at least 1 direction and has at least 1 part: {self}.")
+        if not (1 <= self.fewest <= self.most and self.part >= 1):
+            raise InputError(f"an iteration asks at least 1 direction, and so does a part of it: {self}.")
         if not (0 <= self.decay <= 1 and 0 < self.least <= 1):
             raise InputError(f"decay and least are shares: {self}.")
 
@@ -149,8 +149,10 @@ class ShapedDirections:
         squares = torch.zeros_like(shape.unit)
         imbalance = torch.zeros_like(shape.unit)
         nothing = torch.zeros(SLOTS, device=problem.device)
-        for part in range(self.parts):
-            count = (counts * (part + 1)) // self.parts - (counts * part) // self.parts
+        parts = (counts + self.part - 1).div(self.part, rounding_mode="floor").clamp(min=1)  # of each image
+        for part in range(int(parts.max())):
+            count = (counts * (part + 1)) // parts - (counts * part) // parts
+            count = torch.where(part < parts, count, 0)
             centre = border.point + problem.on_device(shift).unsqueeze(1) * unit * outward
             where = Sampling(rows, centre, shape.spread, shape.scaled * unit, across, iteration, part)
             classes = problem.notes.read("classes", rows, nothing)
@@ -159,9 +161,9 @@ class ShapedDirections:
             problem.notes.write("classes", rows, classes + answers.classes)
             signal += answers.signal
             squares += answers.squares
-            imbalance = answers.imbalance
+            imbalance = torch.where(count > 0, answers.imbalance, imbalance)
             if self.balance:
-                shift = (shift - self.balance * imbalance).clamp(*_FURTHEST)
+                shift = (shift - self.balance * answers.imbalance).clamp(*_FURTHEST)
         self._note_balance(problem, rows, shift, imbalance)
         return signal, squares
 
