@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -89,8 +89,18 @@ class Key:
 
 def bits(roots: Tensor, width: int, start: int = 0) -> Tensor:
     """Numbers `start .. start + width - 1` of each stream: `(...)` -> int64 `(..., width)`."""
+    if roots.device.type == "cpu":
+        words = roots.numpy().view(np.uint64)[..., np.newaxis] + _lanes(start, width)
+        _mix_words(words)
+        return torch.from_numpy(words.view(np.int64))
     lanes = torch.arange(start + 1, start + width + 1, dtype=torch.int64, device=roots.device)
     return _mix(roots.unsqueeze(-1) + lanes * _GOLDEN)
+
+
+@lru_cache(maxsize=64)
+def _lanes(start: int, width: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
+    """What tells the numbers of a stream apart: `(width,)`."""
+    return np.arange(start + 1, start + width + 1, dtype=np.uint64) * np.uint64(_GOLDEN + (1 << 64))
 
 
 def as_uniform(raw: Tensor) -> Tensor:

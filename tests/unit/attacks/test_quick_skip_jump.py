@@ -7,6 +7,7 @@ import torch
 from popskipjump import InputError, Plane, Sphere, evaluate
 from popskipjump.attacks.parts.advance import ArcStep, FullStep
 from popskipjump.attacks.parts.carried import CarriedSearch
+from popskipjump.attacks.parts.halves import HalfSampleSignal
 from popskipjump.attacks.parts.shaped import ShapedDirections
 from popskipjump.attacks.quick_skip_jump import QuickSkipJump
 from popskipjump.rng import Key, normal, uniform
@@ -175,6 +176,7 @@ OTHERS = {
     "no patterns": {"start": None},
     "nothing carried": {"search": CarriedSearch(keep=0.0)},
     "small parts": {"direction": ShapedDirections(part=7)},
+    "measured signal": {"direction": ShapedDirections(signal=HalfSampleSignal())},
 }
 
 

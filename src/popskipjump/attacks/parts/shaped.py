@@ -13,11 +13,12 @@ from popskipjump.attacks.parts.basis import Basis, basis_of
 from popskipjump.attacks.parts.contrast import SLOTS, ClassContrast
 from popskipjump.attacks.parts.direction import spare
 from popskipjump.attacks.parts.envelope import envelope, evenness, within_bounds
+from popskipjump.attacks.parts.halves import HalfSampleSignal
 from popskipjump.attacks.parts.sampling import Sampling, sample
 from popskipjump.attacks.parts.spectrum import Belief, Evidence, amplitudes, even, filtered, infer
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
-from popskipjump.geometry import l2_size, per_row
+from popskipjump.geometry import l2_size, per_row, row_sums
 from popskipjump.sigmoid import answer_correlation
 
 _FURTHEST = (-6.0, 30.0)  # shift of the sampling centre, in standard deviations of the directions along the normal
@@ -49,6 +50,7 @@ class ShapedDirections:
         decay: how much of the evidence for the spectrum lasts to the next iteration.
         least: smallest variance of a frequency in units of the largest.
         contrast: weighs the classes of the answers; None weighs all alike.
+        signal: measures how much an answer tells; None takes what the noise of the last search makes likely.
     """
 
     radius: float = 0.25
@@ -64,6 +66,7 @@ class ShapedDirections:
     decay: float = 0.9
     least: float = 0.1
     contrast: ClassContrast | None = field(default_factory=ClassContrast)
+    signal: HalfSampleSignal | None = None
 
     def __post_init__(self) -> None:
         if min(self.radius, self.reach, self.factor) <= 0 or self.balance < 0:
@@ -87,12 +90,15 @@ class ShapedDirections:
         scaled = amplitude * per_row(problem.on_device(dimensions.sqrt()))  # in units of `unit`
         unit = radius / dimensions.sqrt() * problem.on_cpu(l2_size(change))
         shape = Shape(scaled, unit, spread)
-        signal, squares = self._ask(problem, border, shape, counts, iteration)
+        signal, squares, half = self._ask(problem, border, shape, counts, iteration)
         # What the classifier saw: clipping takes most from pixels that lie at a bound.
         deviation = per_row(problem.on_device(unit * (dimensions / problem.dimension).sqrt())) * spread
         seen = spread * within_bounds(border.point, deviation, problem.bounds)
         weight = scaled**2 * per_row(problem.on_device(squares))
         evidence = Evidence(basis.to_coefficients(signal / seen) / per_row(problem.on_device(unit)), weight, weight)
+        if self.signal is not None and half is not None:
+            halves = (half, Half(signal - half.signal, squares - half.squares, counts - half.counts))
+            self._compare(self.signal, problem, border.rows, basis, shape, seen, halves, belief)
         if self.shaped:
             belief = self._learn(problem, border.rows, basis, evidence)
         return basis.to_points(filtered(basis, belief, evidence)) * seen
@@ -118,6 +124,8 @@ class ShapedDirections:
         lost = problem.notes.read("lost", border.rows, 0.0)
         steep = unit / (4 * width)  # slope of the transition along a direction of standard deviation 1
         strength = answer_correlation(torch.zeros_like(steep), steep, 1.0, lost).clamp(min=1e-2) ** 2
+        if self.signal is not None:
+            strength = self.signal.strength(problem, border.rows, strength)
         # The first search covered the whole line; those to come will not.
         search = border.searched.to(torch.float64).clamp(8, 200 if iteration > 1 else 12)
         wanted = self.factor * (dimensions * search / strength).sqrt()
@@ -127,7 +135,7 @@ class ShapedDirections:
 
     def _ask(
         self, problem: Problem, border: Border, shape: Shape, counts: Tensor, iteration: int
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Half | None]:
         """Ask around the border in parts, adjusting the balance between them.
 
         Args:
@@ -138,7 +146,8 @@ class ShapedDirections:
             iteration: t, part of the address of the directions.
 
         Returns:
-            The sums of (y - mean y) q, `(A, d)`, and of (y - mean y)^2, float64 `(A,)`.
+            The sums of (y - mean y) q, `(A, d)`, and of (y - mean y)^2, float64 `(A,)`; and what the first part alone
+            says, where the signal is measured.
         """
         rows, unit = border.rows, per_row(problem.on_device(shape.unit))
         change = border.point - problem.originals(rows)
@@ -149,7 +158,9 @@ class ShapedDirections:
         squares = torch.zeros_like(shape.unit)
         imbalance = torch.zeros_like(shape.unit)
         nothing = torch.zeros(SLOTS, device=problem.device)
-        parts = (counts + self.part - 1).div(self.part, rounding_mode="floor").clamp(min=1)  # of each image
+        half = None
+        fewest = 1 if self.signal is None else 2
+        parts = (counts + self.part - 1).div(self.part, rounding_mode="floor").clamp(min=fewest)  # of each image
         for part in range(int(parts.max())):
             count = (counts * (part + 1)) // parts - (counts * part) // parts
             count = torch.where(part < parts, count, 0)
@@ -161,11 +172,38 @@ class ShapedDirections:
             problem.notes.write("classes", rows, classes + answers.classes)
             signal += answers.signal
             squares += answers.squares
+            if self.signal is not None and half is None:
+                half = Half(answers.signal, answers.squares, count)
             imbalance = torch.where(count > 0, answers.imbalance, imbalance)
             if self.balance:
                 shift = (shift - self.balance * answers.imbalance).clamp(*_FURTHEST)
         self._note_balance(problem, rows, shift, imbalance)
-        return signal, squares
+        return signal, squares, half
+
+    @staticmethod
+    def _compare(
+        signal: HalfSampleSignal,
+        problem: Problem,
+        rows: Tensor,
+        basis: Basis,
+        shape: Shape,
+        seen: Tensor,
+        halves: tuple[Half, Half],
+        belief: Belief,
+    ) -> None:
+        """Let two halves of the answers tell how strong they are; seen `(A, d)` is the envelope within the bounds."""
+        spectrum = basis.spread(belief.variance * shape.scaled**2)
+        spectrum = spectrum / per_row(row_sums(spectrum))
+        deviation = basis.spread(shape.scaled * per_row(problem.on_device(shape.unit)))
+        one, other = (
+            basis.to_coefficients(half.signal / seen)
+            / deviation
+            / per_row(problem.on_device((half.squares / half.counts.clamp(min=1)).sqrt().clamp(min=1e-6)))
+            for half in halves
+        )
+        pairs = (halves[0].counts * halves[1].counts).to(torch.float64)
+        told = (halves[0].squares > 0) & (halves[1].squares > 0)
+        signal.learn(problem, rows, (one, other), torch.where(told, pairs, 0.0), spectrum)
 
     @staticmethod
     def _note_balance(problem: Problem, rows: Tensor, shift: Tensor, imbalance: Tensor) -> None:
@@ -196,6 +234,14 @@ def _remembered(problem: Problem, basis: Basis, rows: Tensor) -> Belief:
 def _participating(basis: Basis, variance: Tensor) -> Tensor:
     """How many coefficients share a variance that adds up to 1: `(A, N)` by band -> float64 `(A,)` on the CPU."""
     return 1 / (variance**2 * basis.size.to(variance.device)).sum(dim=1).to("cpu", torch.float64)
+
+
+class Half(NamedTuple):
+    """What some of an iteration's answers say."""
+
+    signal: Tensor  # (A, d) sum of (y - mean y) q
+    squares: Tensor  # (A,) float64, sum of (y - mean y)^2
+    counts: Tensor  # (A,) int64, answers
 
 
 class Shape(NamedTuple):
