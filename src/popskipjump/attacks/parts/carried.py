@@ -44,7 +44,7 @@ class CarriedSearch:
     fewest: int = 4
     look: int = 40
     limit: int = 300
-    gradual: float = 0.4
+    gradual: float = 0.8
     first: float = 0.04
     confidence: float = 0.95
 

@@ -38,6 +38,7 @@ class ShapedDirections:
 
     Args:
         radius: length of a direction in units of the distance, without noise.
+        widths: how many widths of a gradual transition a direction spans along the normal.
         reach: largest radius under noise.
         factor: on the number of directions.
         fewest: directions of one iteration at least.
@@ -54,6 +55,7 @@ class ShapedDirections:
     """
 
     radius: float = 0.25
+    widths: float = 2.0
     reach: float = 1.2
     factor: float = 0.45
     fewest: int = 20
@@ -69,8 +71,8 @@ class ShapedDirections:
     signal: HalfSampleSignal | None = None
 
     def __post_init__(self) -> None:
-        if min(self.radius, self.reach, self.factor) <= 0 or self.balance < 0:
-            raise InputError(f"radius, reach and factor must be positive, and balance at least 0: {self}.")
+        if min(self.radius, self.reach, self.factor) <= 0 or min(self.widths, self.balance) < 0:
+            raise InputError(f"radius, reach and factor must be positive, widths and balance at least 0: {self}.")
         if not (1 <= self.fewest <= self.most and self.part >= 1):
             raise InputError(f"an iteration asks at least 1 direction, and so does a part of it: {self}.")
         if not (0 <= self.decay <= 1 and 0 < self.least <= 1):
@@ -111,7 +113,7 @@ class ShapedDirections:
         """
         width = problem.notes.read("width", border.rows, 0.0)
         scale = problem.notes.read("scale", border.rows, 1.0)
-        radius = torch.sqrt((scale * self.radius) ** 2 + dimensions * width**2)
+        radius = torch.sqrt((scale * self.radius) ** 2 + dimensions * (self.widths * width) ** 2)
         return radius.clamp(max=max(self.reach, self.radius))
 
     def _counts(self, problem: Problem, border: Border, dimensions: Tensor, unit: Tensor, iteration: int) -> Tensor:
