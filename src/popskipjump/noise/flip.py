@@ -46,9 +46,17 @@ class Flip:
     def sample(self, model: BaseModel, points: Tensor, roots: Tensor) -> Tensor:
         """See `NoiseModel`."""
         labels, classes = self._labels(model, points)
-        whether, which = bits(roots, 2).unbind(-1)
-        step = as_integers(which, classes - 1).add_(1)
-        return torch.where(as_uniform(whether) < self.rate, (labels + step) % classes, labels)
+        flipped = as_uniform(bits(roots, 1).squeeze(-1)) < self.rate
+        if roots.device.type != "cpu":  # a look at who is flipped would wait for the device
+            return torch.where(flipped, self._others(labels, roots, classes), labels)
+        rows = flipped.nonzero().squeeze(-1)
+        return labels.index_copy(0, rows, self._others(labels[rows], roots[rows], classes))
+
+    @staticmethod
+    def _others(labels: Tensor, roots: Tensor, classes: int) -> Tensor:
+        """Another class for each label, any of them with the same chance: `(M,)`, `(M,)` -> `(M,)`."""
+        step = as_integers(bits(roots, 1, start=1).squeeze(-1), classes - 1).add_(1)
+        return step.add_(labels).remainder_(classes)
 
     def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
         """See `TrueNoise`; exact."""

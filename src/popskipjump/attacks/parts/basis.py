@@ -57,33 +57,36 @@ class Basis:
 
     def to_coefficients(self, points: Tensor) -> Tensor:
         """`(M, d)` -> `(M, d)`."""
-        return self._transformed(points, [matrix.T for matrix in self._matrices], None)
+        memory = torch.empty_like(points), torch.empty_like(points)
+        return self._transformed(points, [matrix.T for matrix in self._matrices], *memory)[0]
 
-    def to_points(self, coefficients: Tensor, spare: Tensor | None = None) -> Tensor:
-        """`(M, d)` -> `(M, d)`, the inverse.
+    def to_points(self, coefficients: Tensor) -> Tensor:
+        """`(M, d)` -> `(M, d)`, the inverse."""
+        memory = torch.empty_like(coefficients), torch.empty_like(coefficients)
+        return self._transformed(coefficients, self._matrices, *memory)[0]
 
-        With memory to spare, another `(M, d)`, none is asked for: that and the coefficients are written over, and one
-        of them is returned.
-        """
-        return self._transformed(coefficients, self._matrices, spare)
+    def turn_to_points(self, coefficients: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
+        """`to_points` on memory that is there: `(M, d)` twice, both written over -> the points, and what is free."""
+        return self._transformed(coefficients, self._matrices, spare, coefficients)
 
-    def _transformed(self, rows: Tensor, matrices: Sequence[Tensor], spare: Tensor | None) -> Tensor:
-        """Multiply each axis by its matrix: `(M, d)` -> `(M, d)`."""
+    def _transformed(
+        self, rows: Tensor, matrices: Sequence[Tensor], first: Tensor, second: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Multiply each axis by its matrix: `(M, d)` and memory for it -> `(M, d)`, and the memory that is free."""
         if not self.has_spectrum:
-            return rows
+            return rows, first
         channels, height, width = self.axes
         across, down, along = (matrix.to(rows.device) for matrix in matrices)
-        memory = (torch.empty_like(rows), torch.empty_like(rows)) if spare is None else (spare, rows)
-        planes = (-1, height, width)
+        planes = rows.reshape(-1, height, width)
         if height > 1:
-            half = _product(_for_each(down.T, rows.reshape(planes)), rows.reshape(planes), memory[0])
-            result = _product(half.reshape(planes), _for_each(along, half.reshape(planes)), memory[1])
+            half = _product(_for_each(down.T, planes), planes, first)
+            result = _product(half, _for_each(along, half), second)
         else:
-            result = _times(rows.reshape(-1, width), along)
+            result = _times(planes, along)
         if channels > 1:
             cube = result.reshape(-1, channels, height * width)
-            result = _product(_for_each(across.T, cube), cube, memory[0])
-        return result.reshape(rows.shape)
+            return _product(_for_each(across.T, cube), cube, first).reshape(rows.shape), second
+        return result.reshape(rows.shape), first
 
     def blurred(self, values: Tensor) -> Tensor:
         """The mean over the channels, smoothed over space: `(M, d)` -> `(M, d)`."""

@@ -86,8 +86,7 @@ class _Points:
         coefficients, spare = (memory[: sum(sizes)] for memory in self.memory)
         for part, block, scale in zip(torch.split(coefficients, sizes), chunk.blocks, chunk.scales, strict=True):
             torch.mul(block, scale, out=part)
-        points = self.basis.to_points(coefficients, spare)
-        free = coefficients if points.data_ptr() == spare.data_ptr() else spare
+        points, free = self.basis.turn_to_points(coefficients, spare)
         parts, images = torch.split(points, sizes), [piece.image for piece in chunk.pieces]
         if self.radial is None or self.inward is None:
             for image, part in zip(images, parts, strict=True):
