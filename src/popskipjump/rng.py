@@ -110,6 +110,15 @@ def as_uniform(raw: Tensor) -> Tensor:
     return top.to(torch.float32).add_(0.5).mul_(2.0**-23)
 
 
+def below(raw: Tensor, probability: float) -> Tensor:
+    """Whether `as_uniform` of random bits is below a float32 number: int64 `(...)` -> bool `(...)`."""
+    # In whole numbers, because it is part of every answer: (top + 1/2) 2^-23 < p.
+    most = math.ceil(float(np.float32(probability)) * 2.0**23 - 0.5)
+    if raw.device.type == "cpu":
+        return torch.from_numpy((raw.numpy().view(np.uint64) >> np.uint64(41)) < most)
+    return torch.bitwise_right_shift(raw, 41).bitwise_and_(0x7FFFFF) < most
+
+
 def as_integers(raw: Tensor, below: int) -> Tensor:
     """Random bits as integers uniform in `0 .. below - 1`: int64 `(...)` -> int64 `(...)`."""
     top = torch.bitwise_right_shift(raw, 32).bitwise_and_(0xFFFFFFFF)

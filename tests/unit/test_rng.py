@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from popskipjump.rng import Key, bits, integers, normal, signs, uniform
+from popskipjump.rng import Key, as_uniform, below, bits, integers, normal, signs, uniform
 
 MANY = 200_000
 
@@ -193,3 +193,9 @@ def test_a_root_depends_on_its_own_counters_only():
 
 def test_the_root_of_a_key_is_its_value():
     assert Key(5).root().tolist() == [Key(5).value]
+
+
+@pytest.mark.parametrize("probability", [0.0, 1e-8, 0.1, 1 / 3, 0.5, 0.999999, 1.0])
+def test_below_is_the_comparison_of_uniform_numbers(probability):
+    raw = bits(Key(5).root(), 4096)
+    assert torch.equal(below(raw, probability), as_uniform(raw) < probability)

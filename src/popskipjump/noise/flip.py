@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,7 +13,7 @@ from popskipjump.errors import InputError
 from popskipjump.noise.checks import gives_logits, labels_below, number, whole_number, written
 from popskipjump.noise.truth import DRAWS, KEY, Truth, exactly, in_chunks, one_hot
 from popskipjump.oracles.classifier import BaseModel
-from popskipjump.rng import Key, as_integers, as_uniform, bits
+from popskipjump.rng import Key, as_integers, below, bits
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,13 @@ class Flip:
     def sample(self, model: BaseModel, points: Tensor, roots: Tensor) -> Tensor:
         """See `NoiseModel`."""
         labels, classes = self._labels(model, points)
-        flipped = as_uniform(bits(roots, 1).squeeze(-1)) < self.rate
-        if roots.device.type != "cpu":  # a look at who is flipped would wait for the device
-            return torch.where(flipped, self._others(labels, roots, classes), labels)
-        rows = flipped.nonzero().squeeze(-1)
-        return labels.index_copy(0, rows, self._others(labels[rows], roots[rows], classes))
+        if roots.device.type == "cpu":
+            rows = torch.from_numpy(np.flatnonzero(below(bits(roots, 1), self.rate).numpy()))
+            if len(rows):
+                labels = labels.index_copy(0, rows, self._others(labels[rows], roots[rows], classes))
+            return labels
+        # A look at who is flipped would wait for the device.
+        return torch.where(below(bits(roots, 1).squeeze(-1), self.rate), self._others(labels, roots, classes), labels)
 
     @staticmethod
     def _others(labels: Tensor, roots: Tensor, classes: int) -> Tensor:
