@@ -199,3 +199,14 @@ def test_the_root_of_a_key_is_its_value():
 def test_below_is_the_comparison_of_uniform_numbers(probability):
     raw = bits(Key(5).root(), 4096)
     assert torch.equal(below(raw, probability), as_uniform(raw) < probability)
+
+
+@pytest.mark.parametrize("start", [0, 3])
+def test_a_lone_number_is_the_one_among_many(start):
+    image, serial = torch.tensor([0, 7, 2**62, 5]), torch.tensor([1, 0, 3, 2**40])
+    many = Key(11).roots(image, serial)
+    for row in range(4):
+        alone = Key(11).roots(image[row : row + 1], serial[row : row + 1])
+        assert torch.equal(alone, many[row : row + 1])
+        assert torch.equal(bits(alone, 1, start), bits(many, 1, start)[row : row + 1])
+    assert torch.equal(Key(11).roots(image[1], serial[1]), many[1])
