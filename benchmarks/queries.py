@@ -29,6 +29,7 @@ from popskipjump.attacks import QuickSkipJump
 from popskipjump.attacks.parts.accept import Nearer
 from popskipjump.attacks.parts.advance import FullStep
 from popskipjump.attacks.parts.carried import CarriedSearch
+from popskipjump.attacks.parts.halves import HalfSampleSignal
 from popskipjump.attacks.parts.shaped import ShapedDirections
 from popskipjump.metrics import border_distance
 
@@ -302,6 +303,13 @@ VARIANTS = {
         nearest_start=False,
     ),
 }
+NOISY_VARIANTS = {
+    "class contrast": QuickSkipJump(direction=ShapedDirections(contrast=None)),
+    "signal inferred from the search (measured by halves instead)": QuickSkipJump(
+        direction=ShapedDirections(signal=HalfSampleSignal())
+    ),
+    "directions as wide as the transition": QuickSkipJump(direction=ShapedDirections(widths=0.0)),
+}
 
 
 _ABLATION = (
@@ -310,16 +318,26 @@ _ABLATION = (
 
 
 def ablation(images: int | None, picture: Path | None) -> str:
-    """Each part off, one at a time: log-distances at equal queries, against the default on the same images."""
+    """Each part off, one at a time."""
     problems = [mnist(None, images or 60), mnist("flip:0.1", images or 60)]
     try:
         problems.append(cifar(None, images or 30))
     except SystemExit as reason:
         print(reason)
+    return without(problems, VARIANTS)
+
+
+def noisy_ablation(images: int | None, picture: Path | None) -> str:
+    """The parts that only much noise concerns."""
+    return without([mnist(noise, images or 60) for noise in ("flip:0.25", "logit:0.3")], NOISY_VARIANTS)
+
+
+def without(problems: list[Problem], variants: dict[str, QuickSkipJump]) -> str:
+    """Log-distances of variants at equal queries, against the default on the same images."""
     rows = []
     for problem in problems:
         default = track(problem, QuickSkipJump(), None, 3000)
-        for name, variant in VARIANTS.items():
+        for name, variant in variants.items():
             other = track(problem, variant, 1000, 3000)
             parts = [paired(default, other, queries) for queries in (500, 1000, 3000)]
             ratio = compare(other, default, Mark(queries=3000), np.median)
@@ -363,6 +381,7 @@ SECTIONS: dict[str, Callable[[int | None, Path | None], str]] = {
     "cifar-reach": reach,
     "others": others,
     "ablation": ablation,
+    "ablation-noise": noisy_ablation,
 }
 
 
