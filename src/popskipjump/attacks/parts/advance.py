@@ -14,6 +14,7 @@ from popskipjump.errors import InputError
 from popskipjump.geometry import clip, per_row
 
 _MEASURED = (-0.5, 1.2)  # one measurement of an angle; below 0 under noise, which must average out
+_BOTH = 1.4  # of two doubtful distances, in units of one
 
 
 def step_size(border: Border, iteration: int) -> Tensor:
@@ -80,6 +81,7 @@ class ArcStep:
         smallest: limit of the angle.
         largest: limit of the angle.
         learn: weight of the newest measurement.
+        vague: standard deviation of a measurement, in radians, that halves its weight.
         margin: how far beyond the distance before the next search begins.
         roughest: limit of the precision that the next search is asked for, in units of the distance.
     """
@@ -88,14 +90,15 @@ class ArcStep:
     smallest: float = 0.02
     largest: float = 1.0
     learn: float = 0.3
+    vague: float = 0.5
     margin: float = 1.03
     roughest: float = 0.02
 
     def __post_init__(self) -> None:
         if not (0 < self.smallest <= self.first <= self.largest < math.pi / 2 and 0 <= self.learn <= 1):
             raise InputError(f"angles must lie between 0 and a right angle, in order, and learn is a share: {self}.")
-        if self.margin <= 1:
-            raise InputError(f"margin must be above 1, not {self.margin!r}.")
+        if self.margin <= 1 or self.vague <= 0:
+            raise InputError(f"margin must be above 1 and vague above 0: {self}.")
 
     def __call__(self, problem: Problem, border: Border, gradient: Tensor, iteration: int) -> Tensor:
         """See `Advance`."""
@@ -125,11 +128,15 @@ class ArcStep:
         if "reached" not in notes:
             return angle
         turned = notes.read("turned", rows, 0.0)
-        gain = notes.read("before", rows, 0.0) / notes.read("reached", rows, 0.0).clamp(min=1e-12)
+        before = notes.read("before", rows, 0.0)
+        gain = before / notes.read("reached", rows, 0.0).clamp(min=1e-12)
         best = torch.atan((gain - torch.cos(turned)) / torch.sin(turned.clamp(min=1e-3))).clamp(*_MEASURED)
         best = torch.where(notes.read("missing", rows, 0.0) > 0, 0.0, best)
         best = torch.where(turned > 0, best, angle)  # a ray that was measured again says nothing of the angle
-        return ((1 - self.learn) * angle + self.learn * best).clamp(self.smallest, self.largest)
+        # How well it was measured: both distances are as doubtful as the last search, and a small turn magnifies that.
+        error = _BOTH * notes.read("doubt", rows, 0.0) / (before * torch.sin(turned.clamp(min=1e-3))).clamp(min=1e-12)
+        learn = self.learn / (1 + (error / self.vague) ** 2)
+        return ((1 - learn) * angle + learn * best).clamp(self.smallest, self.largest)
 
     def _aim(self, problem: Problem, rows: Tensor, turned: Tensor, again: Tensor) -> Tensor:
         """Tell the next search where to look, and how closely; how far to enlarge the step for it: `(A,)`."""
