@@ -61,6 +61,8 @@ class Ratio(NamedTuple):
     needed: float  # queries of the other; inf where it never came as near
     difference: float  # mean log-distance, other minus reference, at the reference's queries
     error: float  # standard error of that mean over the images
+    curves: float  # queries at equal distance from the curves of both: where images end an iteration after very
+    # different numbers of queries, the reference's curve comes to its distance later than after their median
 
 
 def _needed(places: np.ndarray, table: np.ndarray, goal: float, centre: Centre) -> float:
@@ -84,6 +86,7 @@ def compare(reference: Track, other: Track, mark: Mark, centre: Centre, seed: in
     low, high = np.percentile([ratio(chosen) for chosen in draws], (2.5, 97.5))
     count, goal = float(np.median(asked)), float(centre(logs))
     needed = _needed(places, table, goal, centre)
+    own = _needed(reference.places(), reference.at(reference.places()), goal, centre)
     pairs = other.at(count)[0] - logs
     error = float(pairs.std(ddof=1) / np.sqrt(len(pairs))) if len(pairs) > 1 else np.nan
     return Ratio(
@@ -95,6 +98,7 @@ def compare(reference: Track, other: Track, mark: Mark, centre: Centre, seed: in
         needed,
         float(pairs.mean()),
         error,
+        own / needed if np.isfinite(needed) else np.nan,
     )
 
 

@@ -135,12 +135,22 @@ def cells(name: str, other: str, mark: Mark, ratio: Ratio, goal: Goal | None) ->
         f"{ratio.distance:.4g} @ {ratio.queries:,.0f}",
         f"{ratio.needed:,.0f}" if np.isfinite(ratio.needed) else "-",
         f"{value} [{ratio.low:.2f} to {ratio.high:.2f}]",
+        f"{ratio.curves:.2f}" if np.isfinite(ratio.curves) else "-",
         f"{ratio.difference:+.3f} ± {ratio.error:.3f}",
         *judged,
     )
 
 
-COLUMNS = ("problem", "attack", "at PSJ's", "PSJ", "queries", "PSJ / attack [95%]", "log-difference at equal queries")
+COLUMNS = (
+    "problem",
+    "attack",
+    "at PSJ's",
+    "PSJ",
+    "queries",
+    "PSJ / attack [95%]",
+    "curve / curve",
+    "log-difference at equal queries",
+)
 JUDGED = ("must", "aim", "")
 
 
