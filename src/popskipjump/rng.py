@@ -24,9 +24,6 @@ _WORD = (1 << 64) - 1
 
 def _mix(state: Tensor) -> Tensor:
     """SplitMix64's output function, in place on an int64 tensor."""
-    if state.device.type == "cpu":
-        _mix_words(state.numpy().view(np.uint64))
-        return state
     for shift, factor in ((30, _MIX_1), (27, _MIX_2), (31, None)):
         high = torch.bitwise_right_shift(state, shift)
         high &= (1 << (64 - shift)) - 1  # the shift of a signed integer copies its sign
@@ -88,7 +85,7 @@ class Key:
             for counter in counters:
                 word = _mix_word((word + (int(counter) + 1) * _GOLDEN) & _WORD)
             return _tensor_of(word, tuple(counters[0].shape))
-        if on_cpu and counters[0].ndim:  # a noisy answer costs little else than this
+        if on_cpu:  # a noisy answer costs little else than this
             words = np.full(1, self.value % (1 << 64), dtype=np.uint64)
             for counter in counters:
                 fresh = (counter.numpy().view(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN + (1 << 64))

@@ -44,10 +44,6 @@ class Marginals(NamedTuple):
     centre: Tensor  # (B, n) float64
     channel: Tensor  # (B, C) float64
 
-    def select(self, rows: Tensor) -> Marginals:
-        """Those of some images: rows `(A,)`."""
-        return Marginals(self.grid, self.centre[rows], self.channel[rows])
-
     def mean(self) -> Estimate:
         """Mean a posteriori; of the slope, the mean of log10 s, in which the prior is even."""
         centre = (self.centre * self.grid.position).sum(dim=1)
