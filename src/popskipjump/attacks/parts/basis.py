@@ -20,6 +20,7 @@ _LOW = (0.1, 0.16, 0.25, 0.35, 0.5, 0.7)  # cut-offs of the candidate spectra, i
 _HIGH = (0.35, 0.5, 0.7, 0.9)
 _PEAK = (0.2, 0.35, 0.5, 0.7, 1.0)
 _BLUR = 0.07  # over which part of the longer axis a local size is a mean
+_NOTHING = 1e-30  # weight in a blur below which a product, near float32's end, takes ten times as long
 _LEAST = 1e-3  # what every candidate leaves to the bands it does not favour
 
 
@@ -91,7 +92,8 @@ class Basis:
     def blurred(self, values: Tensor) -> Tensor:
         """The mean over the channels, smoothed over space: `(M, d)` -> `(M, d)`."""
         channels, height, width = self.axes
-        planes = values.reshape(len(values), channels, height, width).mean(dim=1)
+        planes = values.reshape(len(values), channels, height, width)
+        planes = planes.mean(dim=1) if channels > 1 else planes.squeeze(1)
         reach = _BLUR * max(height, width)
         along = blur(width, reach).T.to(values.device)
         if height > 1:
@@ -99,7 +101,9 @@ class Basis:
             planes = torch.bmm(torch.bmm(_for_each(down, planes), planes), _for_each(along, planes))
         else:
             planes = _times(planes, along)
-        return planes.unsqueeze(1).expand(-1, channels, -1, -1).reshape(values.shape)
+        if channels > 1:
+            planes = planes.unsqueeze(1).expand(-1, channels, -1, -1)
+        return planes.reshape(values.shape)
 
     @cached_property
     def _frequency(self) -> Tensor:
@@ -138,7 +142,7 @@ class Basis:
 
     def spread(self, values: Tensor) -> Tensor:
         """A number for each band to all of its coefficients: `(A, N)` -> `(A, d)`."""
-        return values[:, self.band.to(values.device)]
+        return values.index_select(1, self.band.to(values.device))
 
     @cached_property
     def candidates(self) -> Tensor:
@@ -205,7 +209,8 @@ def blur(size: int, width: float) -> Tensor:
     """Gaussian weights of standard deviation `width`, a row for each place: float32 `(size, size)`."""
     place = torch.arange(size, dtype=torch.float64)
     weight = torch.exp(-0.5 * ((place.unsqueeze(1) - place) / width) ** 2)
-    return (weight / weight.sum(dim=1, keepdim=True)).to(torch.float32)
+    weight = weight / weight.sum(dim=1, keepdim=True)
+    return torch.where(weight > _NOTHING, weight, 0.0).to(torch.float32)
 
 
 @lru_cache(maxsize=16)

@@ -35,7 +35,8 @@ class DirectionPool:
     """Addressable directions for the images of a problem."""
 
     def __init__(self, key: Key, dimension: int, image_id: Tensor, device: torch.device, sphere: bool) -> None:
-        self._key = key.child("directions")
+        streams = key.child("directions")
+        self._place, self._signs = streams.child("place"), streams.child("signs")
         self._rows = block_rows(dimension)
         self._blocks = max(2, min(_MOST_BLOCKS, _POOL_BYTES // (4 * dimension * self._rows)))
         self._image_id = image_id
@@ -43,7 +44,7 @@ class DirectionPool:
         self._pool = torch.empty(len(numbers), dimension, device=device)
         # One call for each block bounds the memory of the integer arithmetic.
         for block, n in zip(torch.split(self._pool, self._rows), torch.split(numbers, self._rows), strict=True):
-            block.copy_(normal(self._key.child("pool").roots(n), dimension))
+            block.copy_(normal(streams.child("pool").roots(n), dimension))
         if sphere:
             self._pool *= dimension**0.5 / per_row(l2_size(self._pool))
 
@@ -71,7 +72,7 @@ class DirectionPool:
         """
         image = self._image_id[rows]
         time = torch.full_like(image, iteration)
-        first = integers(self._key.child("place").roots(image, time), 1, self._blocks).squeeze(1)
+        first = integers(self._place.roots(image, time), 1, self._blocks).squeeze(1)
         places = ((first + numbers) % self._blocks * self._rows).tolist()
-        roots = self._key.child("signs").roots(image, time, numbers).to(self._pool.device, non_blocking=True)
+        roots = self._signs.roots(image, time, numbers).to(self._pool.device, non_blocking=True)
         return [self._pool[p : p + self._rows] for p in places], signs(roots, self._pool.shape[1])
