@@ -33,6 +33,7 @@ from popskipjump.attacks.parts.halves import HalfSampleSignal
 from popskipjump.attacks.parts.shaped import ShapedDirections
 from popskipjump.metrics import border_distance
 
+FRESH = 200  # number of an embedded image
 LOOKS = 60  # iterations of a run whose border distances are measured
 SEED = 0
 
@@ -379,6 +380,10 @@ CONTESTS = {
     "mnist-flips-25": Contest(partial(mnist, "flip:0.25"), 60, t(16, goal=Goal(3, 8))),
     "mnist-logit": Contest(partial(mnist, "logit:1"), 20, t(8, goal=Goal(50, 150))),
     "mnist-logit-03": Contest(partial(mnist, "logit:0.3"), 20, t(8, goal=Goal(5, 20))),
+    # Gradual noise once more, on images that no earlier state of the attack was reported on.
+    "fresh-smoothing": Contest(partial(mnist, "smoothing:0.2", first=FRESH), 60, t(16, goal=Goal(20, 40))),
+    "fresh-logit": Contest(partial(mnist, "logit:1", first=FRESH), 60, t(8, goal=Goal(50, 150))),
+    "fresh-logit-03": Contest(partial(mnist, "logit:0.3", first=FRESH), 60, t(8, goal=Goal(5, 20))),
     "cifar-clean": Contest(partial(cifar, None), 30, {Mark(queries=q): g for q, g in CIFAR_GOALS.items()}, True),
     "cifar-flips": Contest(partial(cifar, "flip:0.1"), 30, {Mark(queries=8_000): Goal(3, 5)}, True),
     "linear-100": Contest(partial(linear, 100), 60, t(16, 32, goal=Goal(0.9, 1.5))),

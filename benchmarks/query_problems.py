@@ -40,19 +40,21 @@ class Problem:
 
 
 @lru_cache(maxsize=32)
-def mnist(noise: str | None, count: int) -> Problem:
-    """The embedded net and the first images that it takes for what they are."""
-    x, y = correct_images(count)
+def mnist(noise: str | None, count: int, first: int = 0) -> Problem:
+    """The embedded net and the first images, from number `first` on, that it takes for what they are."""
+    x, y = correct_images(count, first)
     module = psj.zoo.mnist_model()
-    early, truth = (torch.from_numpy(values) for values in psj.zoo.mnist_images(_FIRST_TUNED["mnist"]))
+    early, truth = (torch.from_numpy(values[first:]) for values in psj.zoo.mnist_images(_FIRST_TUNED["mnist"]))
     with torch.no_grad():
         if int((module(early).argmax(dim=1) == truth).sum()) < count:
             raise SystemExit(f"{count} images reach into those used for tuning, from number {_FIRST_TUNED['mnist']} on")
     model = psj.TorchModel(module, optimize=True)
     images, labels = torch.from_numpy(x), torch.from_numpy(y)
     name = f"MNIST CNN, {noise or 'no noise'}"
-    which = f"the first {count} embedded ones that are classified correctly"
-    return Problem(name, which, model, model, module, images, labels, embedded_pool(), noise)
+    which = f"the first {count} embedded ones" + (f", from number {first} on," if first else "")
+    return Problem(
+        name, f"{which} that are classified correctly", model, model, module, images, labels, embedded_pool(), noise
+    )
 
 
 @lru_cache(maxsize=8)
