@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from popskipjump import Plane, Recorded, Status, evaluate
+from popskipjump import Plane, QuickSkipJump, Recorded, Status, evaluate
 
 IMAGES = np.array([[0.2, 0.2, 0.2, 0.2], [0.1, 0.3, 0.2, 0.4]], dtype=np.float32)
 OPTIONS = {"iterations": 2, "verdict": 5, "image_ids": [7, 4]}
@@ -71,3 +71,18 @@ def test_the_probes_are_as_many_as_the_last_search_asked():
     assert report.probes.asked.sum(axis=1).tolist() == report.queries_by_phase["search"].tolist()
     assert bool((report.probes.adversarial <= report.probes.asked).all())
     assert evaluate(Plane(torch.ones(4), 2.0), IMAGES, [0, 0], "hsj", iterations=0).probes is None
+
+
+def test_a_search_of_a_part_of_a_line_has_its_probes_on_the_whole_line():
+    plane = Plane(torch.ones(4), 2.0)
+    first = evaluate(plane, IMAGES, [0, 0], QuickSkipJump(start=None, iterations=0), verdict=0)
+    assert first.probes.asked.sum(axis=1).tolist() == first.queries_by_phase["search"].tolist()
+    later = evaluate(plane, IMAGES, [0, 0], "qsj", iterations=5, verdict=0)
+    wide = 1 / len(later.probes.position)
+    for row, centre in enumerate(later.sigmoid.centre.tolist()):
+        asked, yes = later.probes.asked[row], later.probes.adversarial[row]
+        assert 0 < asked.sum() < later.queries_by_phase["search"][row]
+        assert bool((np.abs(later.probes.position[asked > 0] - centre) < 0.5).all())
+        # Without noise the answers change once, at the centre.
+        assert bool((later.probes.position[yes > 0] <= centre + wide).all())
+        assert bool((later.probes.position[asked > yes] >= centre - wide).all())

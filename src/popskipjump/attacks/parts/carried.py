@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks.border import Border, replace_rows
-from popskipjump.attacks.parts.locate import border_at, cannot_ask
+from popskipjump.attacks.parts.locate import Asked, border_at, cannot_ask, counted
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
 from popskipjump.sigmoid import Estimate, Grid, Marginals, SigmoidPosterior, information, shared_grid
@@ -115,6 +115,7 @@ class _Carried:
         self.going = torch.arange(len(rows))
         self.ends = outer, problem.originals(rows)  # of the lines of those that are going
         self.between: Callable[[Tensor], Tensor] | None = None  # points on these lines
+        self.log: list[Asked] = []
         self.asked = 0
         self.afforded = int(problem.affordable(rows).min())  # decisions that all can pay
         # what the images that are done leave behind
@@ -151,6 +152,7 @@ class _Carried:
         points = self.between(self.problem.on_device(self.span[self.going] * self.grid.askable[best]))
         answers = self.problem.decide(points, self.rows[self.going], "search").cpu().tolist()
         self.posterior.update(best, answers)
+        self.log.append((self.going.numpy(), best, answers))
         self.asked += 1
         if self.asked >= self.config.fewest:
             self._check()
@@ -196,7 +198,16 @@ class _Carried:
         found = Estimate(position, estimate.log_slope - span.log10(), estimate.low, estimate.high)
         certain = torch.ones_like(position)
         border = border_at(
-            self.problem, self.rows, self.outer, position, safe, certain, self.searched, self.settled, found
+            self.problem,
+            self.rows,
+            self.outer,
+            position,
+            safe,
+            certain,
+            self.searched,
+            self.settled,
+            found,
+            self._probes(),
         )
         notes.write("channels", self.rows, self.left.channel)
         steep = torch.from_numpy(self._steepest(self.left.channel.numpy())) / span
@@ -208,6 +219,13 @@ class _Carried:
         notes.write("missing", self.rows, (position < edge).to(torch.float64))
         notes.write("room", self.rows, span - edge - position)
         return border
+
+    def _probes(self) -> Tensor:
+        """What was asked and found adversarial, by place of the whole line: see `Border`."""
+        places = len(self.config.grid.askable)
+        span, part = self.span.numpy(), self.grid.askable.numpy()
+        log = [(who, (span[who] * part[where] * places).astype(np.intp), said) for who, where, said in self.log]
+        return counted(log, len(self.rows), places)
 
 
 def _moments(belief: Doubles, place: Doubles) -> tuple[Doubles, Doubles]:

@@ -28,6 +28,7 @@ from popskipjump.sigmoid import (
 
 Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 Indices = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
+Asked = tuple[Indices, list[int] | Indices, list[bool]]  # in one step: which images, at which places, what was answered
 
 _TAIL = 10.0  # no place may ask for more than so many times what the centre asks for (docs/errata.md, D3)
 
@@ -91,6 +92,16 @@ def border_at(
     distance = problem.on_cpu(problem.norm.size(point - original))
     gap = problem.on_cpu(l2_size(outer - original))
     return Border(rows, outer, point, position, safe, distance, gap, effort, searched, settled, estimate, probes)
+
+
+def counted(log: list[Asked], images: int, places: int) -> Tensor:
+    """How often each place of each line was asked, and found adversarial: int64 `(images, 2, places)`."""
+    probes = torch.zeros(images, 2, places, dtype=torch.int64)
+    if log:
+        who, where, said = (np.concatenate(column) for column in zip(*log, strict=True))
+        np.add.at(probes[:, 0].numpy(), (who, where), 1)
+        np.add.at(probes[:, 1].numpy(), (who, where), said)
+    return probes
 
 
 @dataclass(frozen=True)
@@ -219,7 +230,7 @@ class _Search:
         self.settled = torch.zeros(len(rows), dtype=torch.bool)
         self.found = Estimate(*(torch.zeros(len(rows), dtype=torch.float64) for _ in range(4)))
         # for each step: who was asked (A,), where, the answers
-        self.log: list[tuple[Indices, list[int], list[bool]]] = []
+        self.log: list[Asked] = []
 
     def _memory(self) -> Memory:
         """Of the searches of this kind in this run."""
@@ -334,7 +345,7 @@ class _Search:
 
     def result(self) -> Border:
         """What was found for all images."""
-        probes = self._probes()
+        probes = counted(self.log, len(self.rows), len(self.grid.askable))
         if not self.memory.decided:
             self.memory.decided = True
             # Many images find out by themselves.
@@ -352,14 +363,3 @@ class _Search:
             self.found,
             probes,
         )
-
-    def _probes(self) -> Tensor:
-        """How often each askable position was asked, and found adversarial: int64 `(A, 2, n - 1)`."""
-        shape = (len(self.rows), 2, len(self.grid.askable))
-        if not self.log:
-            return torch.zeros(shape, dtype=torch.int64)
-        who, where, said = (np.concatenate(column) for column in zip(*self.log, strict=True))
-        probes = torch.zeros(shape, dtype=torch.int64)
-        np.add.at(probes[:, 0].numpy(), (who, where), 1)
-        np.add.at(probes[:, 1].numpy(), (who, where), said)
-        return probes
