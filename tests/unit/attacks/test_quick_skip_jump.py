@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from attack_toys import border_of, problem_of, unit
 
 from popskipjump import InputError, Plane, Sphere, evaluate
 from popskipjump.attacks.parts.advance import ArcStep, FullStep
@@ -197,12 +198,27 @@ def test_it_needs_fewer_queries_than_psj_on_a_plane():
     assert float(np.median(quick)) - 1 < 0.5 * (float(np.median(slow)) - 1)
 
 
+def test_later_iterations_ask_in_more_directions():
+    asked = {}
+    for iteration in (10, 20, 50):
+        plane = Plane(unit(60), 0.5)
+        problem = problem_of(plane, torch.zeros(3, 60), bounds=(-10.0, 10.0))
+        border = border_of(problem, (unit(60) + unit(60, 1)).expand(3, 60).clone(), 0.5)
+        ShapedDirections(fewest=1, doubling=30)(problem, border, iteration)
+        asked[iteration] = problem.ledger.by_phase["direction"].to(torch.float64).mean()
+    once = asked[10] / (1 + 10 / 30)
+    for iteration, count in asked.items():
+        assert float(count) == pytest.approx(float(once) * (1 + iteration / 30), abs=2)
+    assert asked[50] > asked[10] + 3
+
+
 @pytest.mark.parametrize(
     "make",
     [
         lambda: ShapedDirections(radius=0),
         lambda: ShapedDirections(fewest=10, most=5),
         lambda: ShapedDirections(part=0),
+        lambda: ShapedDirections(doubling=0),
         lambda: ShapedDirections(decay=2),
         lambda: CarriedSearch(keep=-0.1),
         lambda: CarriedSearch(fewest=400),

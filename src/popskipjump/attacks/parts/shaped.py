@@ -41,6 +41,8 @@ class ShapedDirections:
         widths: how many widths of a gradual transition a direction spans along the normal.
         reach: largest radius under noise.
         factor: on the number of directions.
+        doubling: iterations after which it has doubled; it grows evenly, because late steps gain little each, and must
+            not lose that to their own error.
         fewest: directions of one iteration at least.
         most: and at most.
         part: directions after which the balance is adjusted, within an iteration that asks many.
@@ -58,6 +60,7 @@ class ShapedDirections:
     widths: float = 2.0
     reach: float = 1.2
     factor: float = 0.45
+    doubling: int = 40
     fewest: int = 20
     most: int = 3000
     part: int = 40
@@ -73,8 +76,8 @@ class ShapedDirections:
     def __post_init__(self) -> None:
         if min(self.radius, self.reach, self.factor) <= 0 or min(self.widths, self.balance) < 0:
             raise InputError(f"radius, reach and factor must be positive, widths and balance at least 0: {self}.")
-        if not (1 <= self.fewest <= self.most and self.part >= 1):
-            raise InputError(f"an iteration asks at least 1 direction, and so does a part of it: {self}.")
+        if not (1 <= self.fewest <= self.most and min(self.part, self.doubling) >= 1):
+            raise InputError(f"directions of an iteration and of a part, and doubling, are at least 1: {self}.")
         if not (0 <= self.decay <= 1 and 0 < self.least <= 1):
             raise InputError(f"decay and least are shares: {self}.")
 
@@ -130,7 +133,7 @@ class ShapedDirections:
             strength = self.signal.strength(problem, border.rows, strength)
         # The first search covered the whole line; those to come will not.
         search = border.searched.to(torch.float64).clamp(8, 200 if iteration > 1 else 12)
-        wanted = self.factor * (dimensions * search / strength).sqrt()
+        wanted = self.factor * (1 + iteration / self.doubling) * (dimensions * search / strength).sqrt()
         if not problem.norm.round:
             wanted *= _SIGNS
         return torch.minimum(wanted.clamp(self.fewest, self.most).to(torch.int64), spare(problem, border))
