@@ -141,7 +141,9 @@ class _Carried:
     def ask(self) -> None:
         """One query for each image that is still searching."""
         if self.asked >= self.afforded or self.problem.failed:
-            self._leave(cannot_ask(self.problem, self.rows[self.going], 1), self.posterior.marginals())
+            stop = cannot_ask(self.problem, self.rows[self.going], 1)
+            if bool(stop.any()):
+                self._leave(stop, self.posterior.marginals())
             if not len(self.going):
                 return
         value, total = information(self.posterior)
