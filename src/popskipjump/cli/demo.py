@@ -27,7 +27,7 @@ def demo(
     threads: Annotated[int, typer.Option(min=1, help="Of torch. One is safest for nets this small.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files.")] = False,
 ) -> None:
-    """PSJ, HSJ and HSJ with 3 votes on embedded images with 10% of all answers flipped: a table and two pictures."""
+    """PSJ, QSJ, HSJ and HSJ with 3 votes on embedded images, 10% of all answers flipped: a table and two pictures."""
     from popskipjump.cli.output import folder_for
     from popskipjump.experiments.demo import ENTRIES, NOISE, row_of, run_entry, sample_images
     from popskipjump.experiments.drawing import draw_curves, draw_images, save

@@ -1,4 +1,4 @@
-"""The demonstration: PSJ, HSJ and HSJ with votes on embedded images whose labels are flipped now and then."""
+"""The demonstration: PSJ, QSJ, HSJ and HSJ with votes on embedded images whose labels are flipped now and then."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ class Entry:
 ENTRIES = (
     Entry("psj", None, work=1.0),
     Entry("psj", NOISE, work=2.0),
+    Entry("qsj", NOISE, work=0.2),
     Entry("hsj", NOISE, work=1.0),
     Entry("hsj", NOISE, votes=3, work=4.0),
 )

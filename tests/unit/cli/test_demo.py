@@ -17,7 +17,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def test_the_demonstration_prints_a_table_and_draws_two_pictures(psj: Psj, tmp_path: Path) -> None:
     result = psj("demo", "--images", 2, "--iterations", 2, "--out", tmp_path / "demo")
     assert result.exit_code == 0, result.output
-    for name in ("PSJ, no noise", "PSJ ", "HSJ ", "HSJ, 3 votes"):
+    for name in ("PSJ, no noise", "PSJ ", "QSJ ", "HSJ ", "HSJ, 3 votes"):
         assert f" {name}" in result.stdout
     for name in ("images.png", "curves.png"):
         content = (tmp_path / "demo" / name).read_bytes()
