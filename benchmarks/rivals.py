@@ -48,28 +48,14 @@ def ours(x: np.ndarray, y: np.ndarray, starts: np.ndarray, iterations: int, opti
     return work
 
 
-class RecordingNet(torch.nn.Module):
-    """The embedded net, keeping what it is given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = psj.zoo.mnist_model()
-        self.seen: list[torch.Tensor] = []
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits."""
-        self.seen.append(x.clone())
-        logits: torch.Tensor = self.net(x)
-        return logits
-
-
 def bare(x: np.ndarray, y: np.ndarray, starts: np.ndarray, iterations: int) -> Attack:
     """The net alone on the queries of our attack, in batches of 512: what no attack that asks them can go below."""
-    recorder = RecordingNet().eval()
+    net, seen = psj.zoo.mnist_model(), []
+    hook = net.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
     config = psj.HopSkipJump(iterations=iterations)
-    report = psj.evaluate(psj.TorchModel(recorder), x, y, attack=config, starts=starts, verdict=0, keep_trace=False)
-    queries = torch.cat(recorder.seen)[: int(report.queries.sum())]
-    net = psj.zoo.mnist_model()
+    report = psj.evaluate(psj.TorchModel(net), x, y, attack=config, starts=starts, verdict=0, keep_trace=False)
+    hook.remove()
+    queries = torch.cat(seen)[: int(report.queries.sum())]
 
     def work() -> tuple[np.ndarray, float]:
         with torch.no_grad():

@@ -108,7 +108,6 @@ class _Carried:
     ) -> None:
         self.config, self.problem, self.rows, self.outer = config, problem, rows, outer
         self.grid = shared_grid(grid)
-        self.place: Doubles = self.grid.position.numpy()
         self.span, self.expected = span, expected
         self.tolerance = problem.notes.read("tolerance", rows, config.first)
         self.posterior = self._prior()
@@ -163,7 +162,7 @@ class _Carried:
         """Let those go that know enough."""
         belief = self.posterior.marginals()
         span, tolerance = (values[self.going].numpy() for values in (self.span, self.tolerance))
-        centre, doubt = (span * values for values in _moments(belief.centre.numpy(), self.place))
+        centre, doubt = (span * values.numpy() for values in belief.centre_moments())
         gradual = self.config.gradual * span / (4 * self._steepest(belief.channel.numpy()))
         sure = doubt <= tolerance * np.maximum(1 - centre, 0.01)
         done = sure | (doubt <= gradual)
@@ -228,15 +227,3 @@ class _Carried:
         span, part = self.span.numpy(), self.grid.askable.numpy()
         log = [(who, (span[who] * part[where] * places).astype(np.intp), said) for who, where, said in self.log]
         return counted(log, len(self.rows), places)
-
-
-def _moments(belief: Doubles, place: Doubles) -> tuple[Doubles, Doubles]:
-    """Means and standard deviations: beliefs `(A, n)` in places `(n,)` -> `(A,)` twice.
-
-    As in `Marginals`, but in NumPy, which starts in half of torch's time: a search asks this after every answer.
-    """
-    mean = (belief * place).sum(axis=1)
-    off = place - mean[:, np.newaxis]
-    off *= off
-    off *= belief
-    return mean, np.sqrt(off.sum(axis=1))
