@@ -10,7 +10,8 @@ from torch import Tensor
 
 from popskipjump.attacks.base import Step
 from popskipjump.attacks.border import Border
-from popskipjump.attacks.parts.locate import BinarySearch, border_at
+from popskipjump.attacks.parts.lines import border_at
+from popskipjump.attacks.parts.locate import BinarySearch
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
 from popskipjump.geometry import clip, inner, l2_size, per_row

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks import Border, Problem
-from popskipjump.attacks.parts.locate import border_at
+from popskipjump.attacks.parts.lines import border_at
 from popskipjump.geometry import norm_of
 from popskipjump.oracles import Classifier, Counted, Ledger, MajorityVote, Targeted, Untargeted
 from popskipjump.rng import Key

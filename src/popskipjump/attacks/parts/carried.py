@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks.border import Border, replace_rows
-from popskipjump.attacks.parts.locate import Asked, border_at, cannot_ask, counted
+from popskipjump.attacks.parts.lines import Asked, border_at, cannot_ask, counted
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
 from popskipjump.sigmoid import Estimate, Grid, Marginals, SigmoidPosterior, information, shared_grid

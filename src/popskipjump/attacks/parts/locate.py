@@ -14,8 +14,8 @@ from popskipjump.attacks.border import Border
 from popskipjump.attacks.parts.direction import Count
 from popskipjump.attacks.parts.effort import effort_at, effort_of, effort_table, signal_table
 from popskipjump.attacks.parts.knowledge import Knowledge, Look, Memory, foresee, is_sharp
+from popskipjump.attacks.parts.lines import Asked, border_at, cannot_ask, counted
 from popskipjump.attacks.problem import Problem
-from popskipjump.geometry import l2_size
 from popskipjump.rng import uniform
 from popskipjump.sigmoid import (
     Estimate,
@@ -27,8 +27,6 @@ from popskipjump.sigmoid import (
 )
 
 Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-Indices = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
-Asked = tuple[Indices, list[int] | Indices, list[bool]]  # in one step: which images, at which places, what was answered
 
 _TAIL = 10.0  # no place may ask for more than so many times what the centre asks for (docs/errata.md, D3)
 
@@ -64,44 +62,6 @@ class BinarySearch:
             high[going[~adversarial]] = middle[~adversarial]
             searched[going] += 1
         return border_at(problem, rows, outer, low, low, torch.ones_like(low), searched, high - low <= theta, None)
-
-
-def cannot_ask(problem: Problem, rows: Tensor, decisions: int) -> Tensor:
-    """Which images cannot pay so many decisions, or have failed: rows `(A,)` -> bool `(A,)`."""
-    stop = problem.affordable(rows) < decisions
-    for row in problem.failed:
-        stop |= rows == row
-    return stop
-
-
-def border_at(
-    problem: Problem,
-    rows: Tensor,
-    outer: Tensor,
-    position: Tensor,
-    safe: Tensor,
-    effort: Tensor,
-    searched: Tensor,
-    settled: Tensor,
-    estimate: Estimate | None,
-    probes: Tensor | None = None,
-) -> Border:
-    """The border at known positions of the lines from `outer` `(A, d)` to the originals; the rest as in `Border`."""
-    original = problem.originals(rows)
-    point = problem.norm.blend(outer, original, problem.on_device(position))
-    distance = problem.on_cpu(problem.norm.size(point - original))
-    gap = problem.on_cpu(l2_size(outer - original))
-    return Border(rows, outer, point, position, safe, distance, gap, effort, searched, settled, estimate, probes)
-
-
-def counted(log: list[Asked], images: int, places: int) -> Tensor:
-    """How often each place of each line was asked, and found adversarial: int64 `(images, 2, places)`."""
-    probes = torch.zeros(images, 2, places, dtype=torch.int64)
-    if log:
-        who, where, said = (np.concatenate(column) for column in zip(*log, strict=True))
-        np.add.at(probes[:, 0].numpy(), (who, where), 1)
-        np.add.at(probes[:, 1].numpy(), (who, where), said)
-    return probes
 
 
 @dataclass(frozen=True)
