@@ -300,6 +300,7 @@ VARIANTS = {
     "shaped directions": QuickSkipJump(direction=ShapedDirections(shaped=False)),
     "local directions": QuickSkipJump(direction=ShapedDirections(local=False)),
     "tangential directions": QuickSkipJump(direction=ShapedDirections(tangential=False)),
+    "memory of what points out of the bounds": QuickSkipJump(direction=ShapedDirections(outward=None)),
     "nearest image of the pool as a start": QuickSkipJump(nearest_start=False),
     "nearing by large steps and patterns": QuickSkipJump(start=None),
     "arc (a straight step instead)": QuickSkipJump(advance=FullStep()),

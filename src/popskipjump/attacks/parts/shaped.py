@@ -14,6 +14,7 @@ from popskipjump.attacks.parts.contrast import SLOTS, ClassContrast
 from popskipjump.attacks.parts.direction import spare
 from popskipjump.attacks.parts.envelope import envelope, evenness, within_bounds
 from popskipjump.attacks.parts.halves import HalfSampleSignal
+from popskipjump.attacks.parts.outward import OutwardMemory
 from popskipjump.attacks.parts.sampling import Sampling, sample
 from popskipjump.attacks.parts.spectrum import Belief, Evidence, amplitudes, even, filtered, infer
 from popskipjump.attacks.problem import Problem
@@ -52,6 +53,7 @@ class ShapedDirections:
         tangential: draw across the ray.
         decay: how much of the evidence for the spectrum lasts to the next iteration.
         least: smallest variance of a frequency in units of the largest.
+        outward: asks less where a value at its bound cannot follow the normal; None asks there as elsewhere.
         contrast: weighs the classes of the answers; None weighs all alike.
         signal: measures how much an answer tells; None takes what the noise of the last search makes likely.
     """
@@ -70,6 +72,7 @@ class ShapedDirections:
     tangential: bool = True
     decay: float = 0.9
     least: float = 0.1
+    outward: OutwardMemory | None = field(default_factory=OutwardMemory)
     contrast: ClassContrast | None = field(default_factory=ClassContrast)
     signal: HalfSampleSignal | None = None
 
@@ -90,15 +93,21 @@ class ShapedDirections:
         amplitude = amplitudes(basis, belief, self.least)
         dimensions = _participating(basis, amplitude**2)
         radius = self._radius(problem, border, dimensions)
+        length = radius * problem.on_cpu(l2_size(change))
+        size = length / problem.dimension**0.5
+        if self.outward is not None:
+            spread = self.outward.narrowed(problem, border.rows, border.point, size, spread)
         effective = _participating(basis, belief.variance) * problem.on_cpu(evenness(spread))
         counts = self._counts(problem, border, effective, radius / dimensions.sqrt(), iteration)
         scaled = amplitude * per_row(problem.on_device(dimensions.sqrt()))  # in units of `unit`
-        unit = radius / dimensions.sqrt() * problem.on_cpu(l2_size(change))
+        unit = length / dimensions.sqrt()
         shape = Shape(scaled, unit, spread)
         signal, squares, half = self._ask(problem, border, shape, counts, iteration)
         # What the classifier saw: clipping takes most from pixels that lie at a bound.
-        deviation = per_row(problem.on_device(unit * (dimensions / problem.dimension).sqrt())) * spread
-        seen = spread * within_bounds(border.point, deviation, problem.bounds)
+        seen = spread * within_bounds(border.point, per_row(problem.on_device(size)) * spread, problem.bounds)
+        if self.outward is not None:
+            variance = seen**2 * per_row(problem.on_device(squares))
+            self.outward.learn(problem, border.rows, signal / per_row(problem.on_device(size)), variance)
         weight = scaled**2 * per_row(problem.on_device(squares))
         evidence = Evidence(basis.to_coefficients(signal / seen) / per_row(problem.on_device(unit)), weight, weight)
         if self.signal is not None and half is not None:
