@@ -21,7 +21,8 @@ class OutwardMemory:
 
     A step cannot follow the normal there, so that answers about these values are wasted, and their part in the answers
     hides the rest. Near the end of a walk that is most of the normal across the ray, and the same from one iteration to
-    the next: what a step has used up of an estimate is gone, but this part is never used.
+    the next: what a step has used up of an estimate is gone, but this part is never used. Not for L-infinity, where the
+    sign of every value counts.
 
     Args:
         memory: how much of the sums lasts to the next iteration.

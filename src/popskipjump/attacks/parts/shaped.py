@@ -95,8 +95,9 @@ class ShapedDirections:
         radius = self._radius(problem, border, dimensions)
         length = radius * problem.on_cpu(l2_size(change))
         size = length / problem.dimension**0.5
-        if self.outward is not None:
-            spread = self.outward.narrowed(problem, border.rows, border.point, size, spread)
+        outward = self.outward if problem.norm.round else None  # every sign counts for a cube
+        if outward is not None:
+            spread = outward.narrowed(problem, border.rows, border.point, size, spread)
         effective = _participating(basis, belief.variance) * problem.on_cpu(evenness(spread))
         counts = self._counts(problem, border, effective, radius / dimensions.sqrt(), iteration)
         scaled = amplitude * per_row(problem.on_device(dimensions.sqrt()))  # in units of `unit`
@@ -105,9 +106,9 @@ class ShapedDirections:
         signal, squares, half = self._ask(problem, border, shape, counts, iteration)
         # What the classifier saw: clipping takes most from pixels that lie at a bound.
         seen = spread * within_bounds(border.point, per_row(problem.on_device(size)) * spread, problem.bounds)
-        if self.outward is not None:
+        if outward is not None:
             variance = seen**2 * per_row(problem.on_device(squares))
-            self.outward.learn(problem, border.rows, signal / per_row(problem.on_device(size)), variance)
+            outward.learn(problem, border.rows, signal / per_row(problem.on_device(size)), variance)
         weight = scaled**2 * per_row(problem.on_device(squares))
         evidence = Evidence(basis.to_coefficients(signal / seen) / per_row(problem.on_device(unit)), weight, weight)
         if self.signal is not None and half is not None:
