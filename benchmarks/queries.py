@@ -4,8 +4,9 @@
     POPSKIPJUMP_DATA=<folder> python benchmarks/queries.py --sections cifar-clean cifar-flips cifar-reach
 
 The same images, starting points and seed for all attacks; queries are counted at the classifier, below the votes.
-Distances are L2 border distances of the noiseless classifier on the ray of each iteration's point. PSJ's runs are
-shared by the sections of one command, and each section writes its page and its picture as soon as it is done.
+Distances are L2 border distances of the noiseless classifier on the ray of each iteration's point; in the sections
+"-own", of the noisy one. PSJ's runs are shared by the sections of one command, and each section writes its page and its
+picture as soon as it is done.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,19 +23,32 @@ import numpy as np
 import torch
 from common import header, markdown, save
 from equal_terms import Mark, Ratio, Track, compare, paired
-from query_problems import HELD_OUT, Problem, cifar, elsewhere, floors, linear, mnist
+from query_problems import (
+    HELD_OUT,
+    Measure,
+    Problem,
+    border,
+    cifar,
+    elsewhere,
+    floors,
+    linear,
+    mnist,
+    nearest_under_noise,
+    usual_border,
+)
 
 import popskipjump as psj
 from popskipjump.attacks import QuickSkipJump
+from popskipjump.attacks.base import Trace
 from popskipjump.attacks.parts.accept import Nearer
 from popskipjump.attacks.parts.advance import FullStep
 from popskipjump.attacks.parts.carried import CarriedSearch
 from popskipjump.attacks.parts.halves import HalfSampleSignal
 from popskipjump.attacks.parts.shaped import ShapedDirections
-from popskipjump.metrics import border_distance
 
 FRESH = 200  # number of an embedded image
 LOOKS = 60  # iterations of a run whose border distances are measured
+FEW_LOOKS = 20  # the same, where that takes many answers
 SEED = 0
 
 
@@ -65,6 +79,7 @@ class Contest:
     goals: dict[Mark, Goal]
     geometric: bool = False  # means of log-distances instead of medians
     limit: int | None = None  # of PSJ's n_t, where its own would take days
+    measure: Measure | None = None  # of distances; None takes the noiseless classifier's border
 
     @property
     def reference(self) -> str | psj.PopSkipJump:
@@ -85,9 +100,9 @@ class Contest:
         return int(max(most)) + 500
 
 
-@lru_cache(maxsize=64)
-def track(problem: Problem, attack: Any, iterations: int | None, budget: int | None, votes: int = 1) -> Track:
-    """Run an attack and measure the borders along its way."""
+@lru_cache(maxsize=4)
+def run(problem: Problem, attack: Any, iterations: int | None, budget: int | None, votes: int) -> Trace:
+    """The way of an attack."""
     report = psj.evaluate(
         problem.model,
         problem.images,
@@ -101,24 +116,36 @@ def track(problem: Problem, attack: Any, iterations: int | None, budget: int | N
         seed=SEED,
         verdict=0,
     )
-    found = report.trace
-    if found.points is None:
-        raise SystemExit("a run without its trace cannot be measured")
-    steps = len(found.queries)
-    looks = np.unique(np.geomspace(1, steps, min(LOOKS, steps)).round().astype(int)) - 1
-    if steps <= LOOKS:
-        looks = np.arange(steps)
-    logs = []
-    nothing = 0.5 * math.log(problem.images[0].numel())  # no point: as far as the corners of the cube are apart
-    for step in looks:
-        points = found.points[step].reshape(problem.images.shape)
-        distance = border_distance(problem.white_box, problem.images, points, problem.labels).double().numpy()
-        known = np.isfinite(distance) & (distance > 0) & np.isfinite(found.distance[step].numpy())
-        logs.append(np.where(known, np.log(np.where(known, distance, 1.0)), nothing))
     print(
         f"{problem.name}: {attack if isinstance(attack, str) else 'variant'}, {report.queries.mean():,.0f} queries",
         flush=True,
     )
+    return report.trace
+
+
+@lru_cache(maxsize=64)
+def track(
+    problem: Problem,
+    attack: Any,
+    iterations: int | None,
+    budget: int | None,
+    votes: int = 1,
+    measure: Measure | None = None,
+) -> Track:
+    """Run an attack and measure the borders along its way: the net's, or those that `measure` finds."""
+    found = run(problem, attack, iterations, budget, votes)
+    if found.points is None:
+        raise SystemExit("a run without its trace cannot be measured")
+    steps, most = len(found.queries), LOOKS if measure is None else FEW_LOOKS
+    looks = np.unique(np.geomspace(1, steps, min(most, steps)).round().astype(int)) - 1
+    if steps <= most:
+        looks = np.arange(steps)
+    logs = []
+    nothing = 0.5 * math.log(problem.images[0].numel())  # no point: as far as the corners of the cube are apart
+    for step in looks:
+        distance = (measure or border)(problem, found.points[step].reshape(problem.images.shape))
+        known = np.isfinite(distance) & (distance > 0) & np.isfinite(found.distance[step].numpy())
+        logs.append(np.where(known, np.log(np.where(known, distance, 1.0)), nothing))
     return Track(found.queries.numpy()[looks], np.stack(logs), nothing)
 
 
@@ -158,13 +185,14 @@ JUDGED = ("must", "aim", "")
 def contest(config: Contest, images: int | None, picture: Path | None) -> str:
     """PSJ, QSJ and HSJ with votes on one problem."""
     problem = config.problem(images or config.images)
-    reference = track(problem, config.reference, *config.length)
+    measure = config.measure
+    reference = track(problem, config.reference, *config.length, measure=measure)
     centre = centre_of(config.geometric)
     votes = 3 if problem.noise else 1
     others = {
         "QSJ": long_enough(config, problem, reference, centre),
         f"HSJ, {votes} vote{'s' if votes > 1 else ''}": track(
-            problem, "hsj", 32, int(np.median(reference.asked[-1])), votes
+            problem, "hsj", 32, int(np.median(reference.asked[-1])), votes, measure
         ),
     }
     rows = []
@@ -178,13 +206,31 @@ def contest(config: Contest, images: int | None, picture: Path | None) -> str:
     return described(problem) + limit + "\n\n" + markdown((*COLUMNS, *JUDGED), rows)
 
 
+def under_noise(config: Contest, images: int | None, picture: Path | None) -> str:
+    """A contest by the border of the noisy classifier itself; and how near to the net's border its near points are."""
+    text = contest(config, images, picture)
+    problem = config.problem(images or config.images)
+    points, which = nearest_under_noise(problem)
+    if points is None:
+        return f"{text}\n\nWithout a white box: {which}."
+    iterations, _ = config.length
+    rows = []
+    for measure, name in ((border, "the net's"), (usual_border, "the noisy classifier's")):
+        reference = track(problem, config.reference, *config.length, measure=None if measure is border else measure)
+        values = Mark(iteration=iterations).of(reference)[1], np.log(measure(problem, points))
+        shown = [f"{np.exp(centre(v)):.3f}" for v in values for centre in (np.median, np.mean)]
+        rows.append((name, *shown))
+    columns = ("border", f"PSJ, t={iterations}: median", "geometric mean", "white box: median", "geometric mean")
+    return f"{text}\n\nWhite box: {which}.\n\n" + markdown(columns, rows)
+
+
 def long_enough(config: Contest, problem: Problem, reference: Track, centre: Callable[..., np.ndarray]) -> Track:
     """QSJ with as many queries as the requirement allows, or four times that if some images need them."""
     budget = config.queries(reference)
-    ours = track(problem, "qsj", None, budget)
+    ours = track(problem, "qsj", None, budget, measure=config.measure)
     if all(compare(reference, ours, mark, centre).low > 0 for mark in config.goals):
         return ours
-    return track(problem, "qsj", None, 4 * budget)
+    return track(problem, "qsj", None, 4 * budget, measure=config.measure)
 
 
 def described(problem: Problem) -> str:
@@ -390,8 +436,11 @@ CONTESTS = {
     "linear-100": Contest(partial(linear, 100), 60, t(16, 32, goal=Goal(0.9, 1.5))),
     "linear-3072": Contest(partial(linear, 3072), 30, t(16, 32, goal=Goal(0.9, 1.5))),
 }
+# The same by the border of the smoothed classifier, where the nearest points of the net's are not its nearest.
+OWN = {f"{name}-own": replace(CONTESTS[name], measure=usual_border) for name in ("mnist-smoothing", "fresh-smoothing")}
 SECTIONS: dict[str, Callable[[int | None, Path | None], str]] = {
     **{name: partial(contest, config) for name, config in CONTESTS.items()},
+    **{name: partial(under_noise, config) for name, config in OWN.items()},
     "budget": budget_first,
     "floor": floor,
     "cifar-reach": reach,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,8 @@ from common import correct_images, embedded_pool
 from torch import Tensor
 
 import popskipjump as psj
+from popskipjump.metrics import border_distance
+from popskipjump.noise import Smoothing, TrueNoise, noise_of
 from popskipjump.rng import Key, normal, uniform
 
 DATA = "POPSKIPJUMP_DATA"
@@ -22,6 +25,8 @@ HELD_OUT = (
     "Reserved for tuning, and not reported: embedded images from number 500 on, CIFAR-10 images from number 400 on."
 )
 _FIRST_TUNED = {"mnist": 500, "cifar": 400}
+_DRAWS = 200  # answers to a point, for the one that is given most often
+_MEAN = 64  # draws of the noise whose mean a white-box attack sees
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +42,35 @@ class Problem:
     labels: Tensor  # (B,)
     starts: psj.Pool | None
     noise: str | None
+
+
+Measure = Callable[[Problem, Tensor], np.ndarray]  # points (B, *S) -> distances (B,) of the borders on their rays
+
+
+def border(problem: Problem, points: Tensor) -> np.ndarray:
+    """Of the noiseless classifier: `(B, *S)` -> `(B,)`."""
+    distance = border_distance(problem.white_box, problem.images, points, problem.labels)
+    return distance.double().numpy()
+
+
+def usual_border(problem: Problem, points: Tensor) -> np.ndarray:
+    """Of the noisy classifier, by the label that it gives most often: `(B, *S)` -> `(B,)`."""
+    usual: Any = _Usual(problem)
+    return border_distance(usual, problem.images, points, problem.labels, steps=16, bisections=7).double().numpy()
+
+
+class _Usual:
+    """A noisy classifier's most frequent labels, as those of a white box."""
+
+    def __init__(self, problem: Problem) -> None:
+        noise = noise_of(problem.noise)
+        if not isinstance(noise, TrueNoise):
+            raise SystemExit(f"{problem.noise} has no labels in the long run")
+        self.model, self.noise = problem.model, noise
+
+    def labels(self, points: Tensor) -> Tensor:
+        """`(M, *S)` -> int64 `(M,)`."""
+        return self.noise.truth(self.model, points, _DRAWS).probabilities.argmax(dim=1)
 
 
 @lru_cache(maxsize=32)
@@ -171,6 +205,35 @@ def floors(problem: Problem) -> tuple[np.ndarray | None, str]:
     starts = torch.where(found.reshape(-1, 1, 1, 1), points, _other_class(problem))
     second = l2_brendel_bethge(problem.module, problem.images, problem.labels, starts, 500)
     return torch.minimum(best, _fooling_distance(problem, second)).numpy(), f"the nearer of {which} and Brendel-Bethge"
+
+
+def nearest_under_noise(problem: Problem) -> tuple[Tensor | None, str]:
+    """Near points of the smoothed classifier by a white-box attack on the mean of many draws, `(B, *S)`; and which."""
+    noise = noise_of(problem.noise)
+    if problem.module is None or not isinstance(noise, Smoothing):
+        return None, "no net with noise on its inputs"
+    try:
+        fb: Any = importlib.import_module("foolbox")
+    except ImportError as error:
+        return None, f"Foolbox is not installed ({error})"
+    model = fb.PyTorchModel(_Mean(problem.module, noise.sigma).eval(), bounds=(0, 1), device="cpu")
+    _, points, _ = fb.attacks.DDNAttack(steps=200)(model, problem.images, problem.labels, epsilons=None)
+    return points, f"DDN (200 steps) on the mean of {_MEAN} draws"
+
+
+class _Mean(torch.nn.Module):
+    """The mean of a net's probabilities over draws of noise on its input, the same for all inputs."""
+
+    def __init__(self, module: torch.nn.Module, sigma: float) -> None:
+        super().__init__()
+        self.module, self.sigma = module, sigma
+
+    def forward(self, points: Tensor) -> Tensor:
+        """`(M, *S)` -> `(M, K)` logarithms."""
+        noise = normal(Key(3).roots(torch.arange(_MEAN)), points[0].numel()).reshape(_MEAN, *points.shape[1:])
+        noisy = (points.unsqueeze(1) + self.sigma * noise).flatten(0, 1)
+        chances = torch.softmax(self.module(noisy), dim=1)
+        return chances.reshape(len(points), _MEAN, -1).mean(dim=1).clamp(min=1e-12).log()
 
 
 def _fooling_distance(problem: Problem, points: Tensor) -> Tensor:
