@@ -79,7 +79,7 @@ class Contest:
     goals: dict[Mark, Goal]
     geometric: bool = False  # means of log-distances instead of medians
     limit: int | None = None  # of PSJ's n_t, where its own would take days
-    measure: Measure | None = None  # of distances; None takes the noiseless classifier's border
+    measure: Measure = border  # of distances
 
     @property
     def reference(self) -> str | psj.PopSkipJump:
@@ -100,7 +100,7 @@ class Contest:
         return int(max(most)) + 500
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=4)  # as many as one section makes: traces are large
 def run(problem: Problem, attack: Any, iterations: int | None, budget: int | None, votes: int) -> Trace:
     """The way of an attack."""
     report = psj.evaluate(
@@ -123,27 +123,33 @@ def run(problem: Problem, attack: Any, iterations: int | None, budget: int | Non
     return report.trace
 
 
-@lru_cache(maxsize=64)
 def track(
     problem: Problem,
     attack: Any,
     iterations: int | None,
     budget: int | None,
     votes: int = 1,
-    measure: Measure | None = None,
+    measure: Measure = border,
 ) -> Track:
-    """Run an attack and measure the borders along its way: the net's, or those that `measure` finds."""
+    """Run an attack and measure the borders along its way; once for equal arguments, however they are given."""
+    return _track(problem, attack, iterations, budget, votes, measure)
+
+
+@lru_cache(maxsize=64)
+def _track(
+    problem: Problem, attack: Any, iterations: int | None, budget: int | None, votes: int, measure: Measure
+) -> Track:
     found = run(problem, attack, iterations, budget, votes)
     if found.points is None:
         raise SystemExit("a run without its trace cannot be measured")
-    steps, most = len(found.queries), LOOKS if measure is None else FEW_LOOKS
+    steps, most = len(found.queries), LOOKS if measure is border else FEW_LOOKS
     looks = np.unique(np.geomspace(1, steps, min(most, steps)).round().astype(int)) - 1
     if steps <= most:
         looks = np.arange(steps)
     logs = []
     nothing = 0.5 * math.log(problem.images[0].numel())  # no point: as far as the corners of the cube are apart
     for step in looks:
-        distance = (measure or border)(problem, found.points[step].reshape(problem.images.shape))
+        distance = measure(problem, found.points[step].reshape(problem.images.shape))
         known = np.isfinite(distance) & (distance > 0) & np.isfinite(found.distance[step].numpy())
         logs.append(np.where(known, np.log(np.where(known, distance, 1.0)), nothing))
     return Track(found.queries.numpy()[looks], np.stack(logs), nothing)
@@ -216,7 +222,7 @@ def under_noise(config: Contest, images: int | None, picture: Path | None) -> st
     iterations, _ = config.length
     rows = []
     for measure, name in ((border, "the net's"), (usual_border, "the noisy classifier's")):
-        reference = track(problem, config.reference, *config.length, measure=None if measure is border else measure)
+        reference = track(problem, config.reference, *config.length, measure=measure)
         values = Mark(iteration=iterations).of(reference)[1], np.log(measure(problem, points))
         shown = [f"{np.exp(centre(v)):.3f}" for v in values for centre in (np.median, np.mean)]
         rows.append((name, *shown))
