@@ -1,7 +1,7 @@
 """QuickSkipJump beside PopSkipJump and HopSkipJump with votes: queries at equal distance, distances at equal queries.
 
     python benchmarks/queries.py --sections mnist-clean mnist-flips --out benchmarks/results
-    POPSKIPJUMP_DATA=<folder> python benchmarks/queries.py --sections cifar-clean cifar-flips cifar-reach
+    POPSKIPJUMP_DATA=<folder> python benchmarks/queries.py --sections plain-logit cifar-clean cifar-flips cifar-reach
 
 The same images, starting points and seed for all attacks; queries are counted at the classifier, below the votes.
 Distances are L2 border distances of the noiseless classifier on the ray of each iteration's point; in the sections
@@ -34,6 +34,7 @@ from query_problems import (
     linear,
     mnist,
     nearest_under_noise,
+    plain,
     usual_border,
 )
 
@@ -46,7 +47,7 @@ from popskipjump.attacks.parts.carried import CarriedSearch
 from popskipjump.attacks.parts.halves import HalfSampleSignal
 from popskipjump.attacks.parts.shaped import ShapedDirections
 
-FRESH = 200  # number of an embedded image
+FRESH = 300  # number of an embedded image
 LOOKS = 60  # iterations of a run whose border distances are measured
 FEW_LOOKS = 20  # the same, where that takes many answers
 SEED = 0
@@ -437,6 +438,12 @@ CONTESTS = {
     "fresh-smoothing": Contest(partial(mnist, "smoothing:0.2", first=FRESH), 60, t(16, goal=Goal(20, 40))),
     "fresh-logit": Contest(partial(mnist, "logit:1", first=FRESH), 60, t(8, goal=Goal(50, 150))),
     "fresh-logit-03": Contest(partial(mnist, "logit:0.3", first=FRESH), 60, t(8, goal=Goal(5, 20))),
+    # Another net, which no attack was tuned on.
+    "plain-clean": Contest(partial(plain, None), 60, t(16, 32, goal=Goal(3.5, 6))),
+    "plain-flips": Contest(partial(plain, "flip:0.1"), 60, t(16, 32, goal=Goal(4, 8))),
+    "plain-smoothing": Contest(partial(plain, "smoothing:0.2"), 60, t(16, goal=Goal(20, 40))),
+    "plain-logit": Contest(partial(plain, "logit:1"), 60, t(8, goal=Goal(50, 150))),
+    "plain-logit-03": Contest(partial(plain, "logit:0.3"), 60, t(8, goal=Goal(5, 20))),
     "cifar-clean": Contest(partial(cifar, None), 30, {Mark(queries=q): g for q, g in CIFAR_GOALS.items()}, True),
     "cifar-flips": Contest(partial(cifar, "flip:0.1"), 30, {Mark(queries=8_000): Goal(3, 5)}, True),
     "linear-100": Contest(partial(linear, 100), 60, t(16, 32, goal=Goal(0.9, 1.5))),

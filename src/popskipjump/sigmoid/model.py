@@ -102,6 +102,26 @@ class Grid:
         """`(3, C)` float64: log10 s, low and high of each channel."""
         return torch.stack((self.log_slope, *self.floor.unbind(dim=1)))
 
+    def stretched(self, belief: Tensor, factor: Tensor) -> Tensor:
+        """What is believed of the channels, on lines that are so many times as long: `(B, C)`, `(B,)` -> `(B, C)`.
+
+        In units of a longer line the same transition is steeper. What falls between two slopes is shared by them. The
+        steepest slope stands for all that is steeper still, and stays on shorter lines too.
+        """
+        if self.slopes == 1:
+            return belief
+        last = self.slopes - 1
+        low, high = self.slope_range
+        moved = torch.arange(self.slopes) + (factor.log10() * last / (high - low)).unsqueeze(1)  # (B, slopes)
+        moved = moved.clamp(0, last)
+        moved[:, last] = last
+        below = moved.floor().clamp(max=last - 1)
+        by_slope = belief.reshape(len(belief), -1, self.slopes)
+        above = by_slope * (moved - below).unsqueeze(1)
+        where = below.to(torch.int64).unsqueeze(1).expand_as(by_slope)
+        new = torch.zeros_like(by_slope).scatter_add_(2, where, by_slope - above).scatter_add_(2, where + 1, above)
+        return new.reshape(belief.shape)
+
     @cached_property
     def lag(self) -> Tensor:
         """`(2n - 1,)` float64, falling, between centres: rows n-1-i .. 2n-2-i belong to centre i and all centres."""

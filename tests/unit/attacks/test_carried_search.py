@@ -86,7 +86,8 @@ def test_the_noted_width_tells_a_gradual_border_from_a_sharp_one():
 
 
 def test_a_gradual_border_takes_more_queries_than_a_sharp_one():
-    assert carried(PlanarSigmoid(PLANE, 5.0))[2].sum() > 2 * carried()[2].sum()
+    window = {"low": 0.5, "high": 1.5}
+    assert carried(PlanarSigmoid(PLANE, 5.0), **window)[2].sum() > 2 * carried(**window)[2].sum()
 
 
 every_window = pytest.mark.parametrize(
@@ -155,3 +156,15 @@ def test_a_linf_search_measures_in_its_norm():
     problem, _, outer = setting(norm="linf")
     border = CarriedSearch()(problem, ROWS, outer, 0, None)
     assert float(((border.distance - HEIGHTS) / HEIGHTS).abs().max()) < 0.03
+
+
+@pytest.mark.parametrize("high", [1.6, 1.25])  # a wide window, and one no wider than the transition
+def test_a_transition_stays_as_wide_as_it_was_where_a_short_line_shows_little_of_it(high):
+    problem, original, outer = setting(PlanarSigmoid(PLANE, 2.5))
+    search = CarriedSearch(keep=1.0)
+    first = search(problem, ROWS, outer, 0, None)
+    put_window(problem, 2 - high, high)
+    problem.notes.write("tolerance", ROWS, torch.full((COUNT,), 10.0, dtype=torch.float64))  # satisfied at once
+    second = search(problem, ROWS, original + (high * HEIGHTS).unsqueeze(1) * unit(3), 1, first)
+    width = problem.notes.read("width", ROWS, 0.0) * second.distance
+    assert 0.05 < float(width.median()) < 0.2  # 1 / (4 * 2.5) = 0.1

@@ -110,3 +110,33 @@ def test_equal_grids_share_their_tables():
 def test_a_grid_without_meaning_is_an_error(arguments):
     with pytest.raises(InputError):
         Grid(**arguments)
+
+
+FOUR_SLOPES = Grid(5, 4, (0.0, 3.0), ((0.0, 0.0), (0.1, 0.1)))  # 1, 10, 100, 1000
+
+
+def believed(*values: float) -> torch.Tensor:
+    """A belief in the four slopes, shared by two pairs of floors."""
+    half = torch.tensor(values, dtype=torch.float64) / 2
+    return torch.cat((half, half)).unsqueeze(0)
+
+
+@pytest.mark.parametrize(
+    ("factor", "before", "after"),
+    [
+        (1.0, (0.1, 0.2, 0.3, 0.4), (0.1, 0.2, 0.3, 0.4)),
+        (10.0, (0.1, 0.2, 0.3, 0.4), (0.0, 0.1, 0.2, 0.7)),  # steeper; nothing is steeper than the steepest
+        (0.1, (0.1, 0.2, 0.3, 0.4), (0.3, 0.3, 0.0, 0.4)),  # and what is so steep stays so on any line
+        (10**0.5, (0.0, 1.0, 0.0, 0.0), (0.0, 0.5, 0.5, 0.0)),  # between two slopes
+        (0.0, (0.0, 0.5, 0.5, 0.0), (1.0, 0.0, 0.0, 0.0)),
+    ],
+)
+def test_on_a_longer_line_the_same_transition_is_steeper(factor, before, after):
+    moved = FOUR_SLOPES.stretched(believed(*before), torch.tensor([factor], dtype=torch.float64))
+    assert torch.allclose(moved, believed(*after))
+
+
+def test_a_single_slope_is_that_of_all_lines():
+    belief = torch.tensor([[0.25, 0.75]], dtype=torch.float64)
+    grid = Grid(5, 1, (0.0, 3.0), ((0.0, 0.0), (0.1, 0.1)))
+    assert torch.equal(grid.stretched(belief, torch.tensor([7.0], dtype=torch.float64)), belief)

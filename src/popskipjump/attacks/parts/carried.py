@@ -13,6 +13,7 @@ from popskipjump.attacks.border import Border, replace_rows
 from popskipjump.attacks.parts.lines import Asked, border_at, cannot_ask, counted
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
+from popskipjump.geometry import l2_size
 from popskipjump.sigmoid import Estimate, Grid, Marginals, SigmoidPosterior, information, shared_grid
 
 Doubles = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
@@ -29,7 +30,8 @@ class CarriedSearch:
     Args:
         grid: what the sigmoid's parameters may be, along a whole line.
         places: how many positions the grid has along a part of a line, which need not be told apart as closely.
-        keep: how much of the last belief in (slope, floors) is carried over; the rest is even.
+        keep: how much of the last belief in (slope, floors) is carried over, to a line of another length; the rest is
+            even.
         doubt: how much of the prior of the centre is even, the rest being normal around the predicted place.
         fewest: queries of one search at least.
         look: the same for a search of a whole line that finds no sharp border, so that it can tell a gradual one from
@@ -109,6 +111,8 @@ class _Carried:
         self.config, self.problem, self.rows, self.outer = config, problem, rows, outer
         self.grid = shared_grid(grid)
         self.span, self.expected = span, expected
+        whole = problem.on_cpu(l2_size(outer - problem.originals(rows)))
+        self.length = (span * whole).clamp(min=1e-12)  # of the part that is searched
         self.tolerance = problem.notes.read("tolerance", rows, config.first)
         self.posterior = self._prior()
         self.going = torch.arange(len(rows))
@@ -134,6 +138,7 @@ class _Carried:
         normal = torch.exp(-0.5 * ((place - self.expected.unsqueeze(1)) / 0.2) ** 2)
         centre = (1 - self.config.doubt) * normal / normal.sum(dim=1, keepdim=True) + self.config.doubt / len(place)
         last = self.problem.notes.read("channels", self.rows, 0.0)
+        last = self.grid.stretched(last, self.length / self.problem.notes.read("length", self.rows, 1.0))
         channels = self.config.keep * last + (1 - self.config.keep) / self.grid.channels
         return SigmoidPosterior.product(self.grid, centre, channels)
 
@@ -211,6 +216,7 @@ class _Carried:
             self._probes(),
         )
         notes.write("channels", self.rows, self.left.channel)
+        notes.write("length", self.rows, self.length)
         steep = torch.from_numpy(self._steepest(self.left.channel.numpy())) / span
         notes.write("width", self.rows, 1 / (4 * steep * (1 - position).clamp(min=0.01)))
         notes.write("lost", self.rows, estimate.lost)

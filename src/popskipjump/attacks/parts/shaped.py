@@ -60,7 +60,7 @@ class ShapedDirections:
 
     radius: float = 0.25
     widths: float = 2.0
-    reach: float = 1.2
+    reach: float = 1.8
     factor: float = 0.45
     doubling: int = 40
     fewest: int = 20
