@@ -86,8 +86,29 @@ class ShapedDirections:
 
     def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
         """See `Direction`."""
-        basis = basis_of(problem.shape)
-        belief = _remembered(problem, basis, border.rows)
+        rows, basis = border.rows, basis_of(problem.shape)
+        belief = _remembered(problem, basis, rows)
+        outward = self.outward if problem.norm.round else None  # every sign counts for a cube
+        shape = self._shape(problem, border, basis, belief, outward)
+        counts = self._counts(problem, border, shape, belief, iteration)
+        signal, squares, half = self._ask(problem, border, shape, counts, iteration)
+        told = per_row(problem.on_device(squares))
+        if outward is not None:
+            outward.learn(problem, rows, signal / per_row(problem.on_device(shape.size)), shape.seen**2 * told)
+        weight = shape.scaled**2 * told
+        unit = per_row(problem.on_device(shape.unit))
+        evidence = Evidence(basis.to_coefficients(signal / shape.seen) / unit, weight, weight)
+        if self.signal is not None and half is not None:
+            halves = (half, Half(signal - half.signal, squares - half.squares, counts - half.counts))
+            _compare(self.signal, problem, rows, shape, halves, belief)
+        if self.shaped:
+            belief = self._learn(problem, rows, basis, evidence)
+        return basis.to_points(filtered(basis, belief, evidence)) * shape.seen
+
+    def _shape(
+        self, problem: Problem, border: Border, basis: Basis, belief: Belief, outward: OutwardMemory | None
+    ) -> Shape:
+        """How long the next directions are, where and in which frequencies they are strong."""
         change = border.point - problem.originals(border.rows)
         spread = envelope(basis, change) if self.local else torch.ones_like(change)
         amplitude = amplitudes(basis, belief, self.least)
@@ -95,28 +116,13 @@ class ShapedDirections:
         radius = self._radius(problem, border, dimensions)
         length = radius * problem.on_cpu(l2_size(change))
         size = length / problem.dimension**0.5
-        outward = self.outward if problem.norm.round else None  # every sign counts for a cube
         if outward is not None:
             spread = outward.narrowed(problem, border.rows, border.point, size, spread)
-        effective = _participating(basis, belief.variance) * problem.on_cpu(evenness(spread))
-        counts = self._counts(problem, border, effective, radius / dimensions.sqrt(), iteration)
-        scaled = amplitude * per_row(problem.on_device(dimensions.sqrt()))  # in units of `unit`
-        unit = length / dimensions.sqrt()
-        shape = Shape(scaled, unit, spread)
-        signal, squares, half = self._ask(problem, border, shape, counts, iteration)
-        # What the classifier saw: clipping takes most from pixels that lie at a bound.
+        # What the classifier sees: clipping takes most from pixels that lie at a bound.
         seen = spread * within_bounds(border.point, per_row(problem.on_device(size)) * spread, problem.bounds)
-        if outward is not None:
-            variance = seen**2 * per_row(problem.on_device(squares))
-            outward.learn(problem, border.rows, signal / per_row(problem.on_device(size)), variance)
-        weight = scaled**2 * per_row(problem.on_device(squares))
-        evidence = Evidence(basis.to_coefficients(signal / seen) / per_row(problem.on_device(unit)), weight, weight)
-        if self.signal is not None and half is not None:
-            halves = (half, Half(signal - half.signal, squares - half.squares, counts - half.counts))
-            self._compare(self.signal, problem, border.rows, basis, shape, seen, halves, belief)
-        if self.shaped:
-            belief = self._learn(problem, border.rows, basis, evidence)
-        return basis.to_points(filtered(basis, belief, evidence)) * seen
+        root = dimensions.sqrt()
+        scaled = amplitude * per_row(problem.on_device(root))
+        return Shape(basis, scaled, radius / root, length / root, size, spread, seen)
 
     def _radius(self, problem: Problem, border: Border, dimensions: Tensor) -> Tensor:
         """Length of the directions, in units of the distance: `(A,)`.
@@ -129,15 +135,16 @@ class ShapedDirections:
         radius = torch.sqrt((scale * self.radius) ** 2 + dimensions * (self.widths * width) ** 2)
         return radius.clamp(max=max(self.reach, self.radius))
 
-    def _counts(self, problem: Problem, border: Border, dimensions: Tensor, unit: Tensor, iteration: int) -> Tensor:
+    def _counts(self, problem: Problem, border: Border, shape: Shape, belief: Belief, iteration: int) -> Tensor:
         """How many directions pay: int64 `(A,)`.
 
         A step gains in proportion to the squared cosine, n k / (K + n k) for n answers of strength k on a normal of K
         dimensions, and costs n + m with a search of m: the gain per query is largest at n = sqrt(K m / k).
         """
+        dimensions = _participating(shape.basis, belief.variance) * problem.on_cpu(evenness(shape.spread))
         width = problem.notes.read("width", border.rows, 0.0).clamp(min=1e-6)
         lost = problem.notes.read("lost", border.rows, 0.0)
-        steep = unit / (4 * width)  # slope of the transition along a direction of standard deviation 1
+        steep = shape.relative / (4 * width)  # slope of the transition along a direction of standard deviation 1
         strength = answer_correlation(torch.zeros_like(steep), steep, 1.0, lost).clamp(min=1e-2) ** 2
         if self.signal is not None:
             strength = self.signal.strength(problem, border.rows, strength)
@@ -183,7 +190,7 @@ class ShapedDirections:
             where = Sampling(rows, centre, shape.spread, shape.scaled * unit, across, iteration, part)
             classes = problem.notes.read("classes", rows, nothing)
             weights = torch.ones_like(classes) if self.contrast is None else self.contrast.weights(classes)
-            answers = sample(problem, where, count, basis_of(problem.shape), weights)
+            answers = sample(problem, where, count, shape.basis, weights)
             problem.notes.write("classes", rows, classes + answers.classes)
             signal += answers.signal
             squares += answers.squares
@@ -194,31 +201,6 @@ class ShapedDirections:
                 shift = (shift - self.balance * answers.imbalance).clamp(*_FURTHEST)
         self._note_balance(problem, rows, shift, imbalance)
         return signal, squares, half
-
-    @staticmethod
-    def _compare(
-        signal: HalfSampleSignal,
-        problem: Problem,
-        rows: Tensor,
-        basis: Basis,
-        shape: Shape,
-        seen: Tensor,
-        halves: tuple[Half, Half],
-        belief: Belief,
-    ) -> None:
-        """Let two halves of the answers tell how strong they are; seen `(A, d)` is the envelope within the bounds."""
-        spectrum = basis.spread(belief.variance * shape.scaled**2)
-        spectrum = spectrum / per_row(row_sums(spectrum))
-        deviation = basis.spread(shape.scaled * per_row(problem.on_device(shape.unit)))
-        one, other = (
-            basis.to_coefficients(half.signal / seen)
-            / deviation
-            / per_row(problem.on_device((half.squares / half.counts.clamp(min=1)).sqrt().clamp(min=1e-6)))
-            for half in halves
-        )
-        pairs = (halves[0].counts * halves[1].counts).to(torch.float64)
-        told = (halves[0].squares > 0) & (halves[1].squares > 0)
-        signal.learn(problem, rows, (one, other), torch.where(told, pairs, 0.0), spectrum)
 
     @staticmethod
     def _note_balance(problem: Problem, rows: Tensor, shift: Tensor, imbalance: Tensor) -> None:
@@ -251,6 +233,25 @@ def _participating(basis: Basis, variance: Tensor) -> Tensor:
     return 1 / (variance**2 * basis.size.to(variance.device)).sum(dim=1).to("cpu", torch.float64)
 
 
+def _compare(
+    signal: HalfSampleSignal, problem: Problem, rows: Tensor, shape: Shape, halves: tuple[Half, Half], belief: Belief
+) -> None:
+    """Let two halves of the answers tell how strong they are."""
+    basis = shape.basis
+    spectrum = basis.spread(belief.variance * shape.scaled**2)
+    spectrum = spectrum / per_row(row_sums(spectrum))
+    deviation = basis.spread(shape.scaled * per_row(problem.on_device(shape.unit)))
+    one, other = (
+        basis.to_coefficients(half.signal / shape.seen)
+        / deviation
+        / per_row(problem.on_device((half.squares / half.counts.clamp(min=1)).sqrt().clamp(min=1e-6)))
+        for half in halves
+    )
+    pairs = (halves[0].counts * halves[1].counts).to(torch.float64)
+    told = (halves[0].squares > 0) & (halves[1].squares > 0)
+    signal.learn(problem, rows, (one, other), torch.where(told, pairs, 0.0), spectrum)
+
+
 class Half(NamedTuple):
     """What some of an iteration's answers say."""
 
@@ -262,6 +263,10 @@ class Half(NamedTuple):
 class Shape(NamedTuple):
     """What the directions of A images look like."""
 
+    basis: Basis
     scaled: Tensor  # (A, N) standard deviation of a coefficient, by band, in units of `unit`
-    unit: Tensor  # (A,) float64, on the CPU
+    relative: Tensor  # (A,) float64, on the CPU: `unit` in units of the distance
+    unit: Tensor  # (A,) the same
+    size: Tensor  # (A,) the same: root mean square of a value
     spread: Tensor  # (A, d) by which they are multiplied
+    seen: Tensor  # (A, d) the same, as the bounds leave it
