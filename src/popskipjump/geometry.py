@@ -43,6 +43,17 @@ def inner(vectors: Tensor, others: Tensor) -> Tensor:
     return row_sums(vectors * others)
 
 
+def unit(vectors: Tensor) -> Tensor:
+    """Each row in its direction, of length 1: `(B, d)` -> `(B, d)`; 0 stays 0."""
+    size = per_row(l2_size(vectors))
+    return vectors / torch.where(size > 0, size, torch.ones_like(size))
+
+
+def across(vectors: Tensor, direction: Tensor) -> Tensor:
+    """The part of each row at right angles to a direction of length 1: `(B, d)`, `(B, d)` -> `(B, d)`."""
+    return torch.addcmul(vectors, direction, per_row(inner(vectors, direction)), value=-1)
+
+
 class Norm(Protocol):
     """How distance is measured, and how one moves in that geometry."""
 
@@ -73,9 +84,6 @@ class Norm(Protocol):
             `(B, d)` the new change; in L2 the border's nearest point, if the angle is that of its normal.
         """
 
-    def tangent(self, vectors: Tensor, change: Tensor) -> Tensor:
-        """The part of vectors that does not change the distance, to first order: `(B, d)`, `(B, d)` -> `(B, d)`."""
-
 
 class _L2:
     name = "l2"
@@ -93,18 +101,13 @@ class _L2:
         return lambda position: torch.addcmul(outer, change, per_row(position))
 
     def ascent(self, gradient: Tensor) -> Tensor:
-        size = per_row(self.size(gradient))
-        return gradient / torch.where(size > 0, size, torch.ones_like(size))
+        return unit(gradient)
 
     def turn(self, change: Tensor, gradient: Tensor, angle: Tensor) -> Tensor:
         # Thales: the feet of the perpendiculars on all planes through the point lie on this circle.
-        side = self.ascent(self.tangent(gradient, change)) * per_row(self.size(change))
+        side = unit(across(gradient, unit(change))) * per_row(self.size(change))
         cos, sin = per_row(torch.cos(angle)), per_row(torch.sin(angle))
         return cos * (cos * change + sin * side)
-
-    def tangent(self, vectors: Tensor, change: Tensor) -> Tensor:
-        radial = self.ascent(change)
-        return torch.addcmul(vectors, radial, per_row(inner(vectors, radial)), value=-1)
 
 
 class _Linf:
@@ -137,9 +140,6 @@ class _Linf:
         ahead = change + size * per_row(torch.tan(angle)) * self.ascent(gradient)
         reach = size * per_row(torch.cos(angle))
         return torch.minimum(torch.maximum(ahead, -reach), reach)
-
-    def tangent(self, vectors: Tensor, change: Tensor) -> Tensor:
-        return vectors
 
 
 L2: Norm = _L2()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from popskipjump.errors import UnknownNameError
-from popskipjump.geometry import L2, LINF, clip, norm_of, per_row
+from popskipjump.geometry import L2, LINF, across, clip, norm_of, per_row, unit
 from popskipjump.rng import Key, normal
 from popskipjump.types import Bounds
 
@@ -108,7 +108,7 @@ def at_angles(angles: torch.Tensor, dimension: int = 9) -> tuple[torch.Tensor, t
     """Changes `(B, d)` of length 2, and unit normals at known angles from them."""
     first, second = (normal(Key(seed).roots(torch.arange(len(angles))), dimension) for seed in (2, 3))
     ray = L2.ascent(first)
-    side = L2.ascent(L2.tangent(second, ray))
+    side = unit(across(second, ray))
     return 2 * ray, per_row(torch.cos(angles)) * ray + per_row(torch.sin(angles)) * side
 
 
@@ -152,19 +152,20 @@ def test_a_linf_turn_steps_along_the_signs_and_cuts_the_largest_changes(rows):
     assert (LINF.size(turned) <= (size * torch.cos(angle)).squeeze(1) * (1 + 1e-6)).all()
 
 
-def test_an_l2_tangent_is_across_the_change_and_keeps_the_rest(rows):
-    vectors, change = rows[:3], rows[3:]
-    across = L2.tangent(vectors, change)
-    torch.testing.assert_close((across * change).sum(dim=1), torch.zeros(3), atol=1e-5, rtol=0)
-    torch.testing.assert_close(L2.tangent(across, change), across, atol=1e-6, rtol=1e-5)
-    removed = vectors - across
-    torch.testing.assert_close(L2.size(removed) ** 2 + L2.size(across) ** 2, L2.size(vectors) ** 2)
+def test_what_is_across_a_direction_is_at_right_angles_to_it_and_keeps_the_rest(rows):
+    vectors, direction = rows[:3], unit(rows[3:])
+    side = across(vectors, direction)
+    torch.testing.assert_close((side * direction).sum(dim=1), torch.zeros(3), atol=1e-5, rtol=0)
+    torch.testing.assert_close(across(side, direction), side, atol=1e-6, rtol=1e-5)
+    removed = vectors - side
+    torch.testing.assert_close(L2.size(removed) ** 2 + L2.size(side) ** 2, L2.size(vectors) ** 2)
 
 
-def test_one_change_serves_many_vectors(rows):
-    across = L2.tangent(rows, rows[:1])
-    torch.testing.assert_close(across[4:5], L2.tangent(rows[4:5], rows[:1]))
+def test_one_direction_serves_many_vectors(rows):
+    direction = unit(rows[:1])
+    torch.testing.assert_close(across(rows, direction)[4:5], across(rows[4:5], direction))
 
 
-def test_a_linf_tangent_leaves_vectors_alone(rows):
-    assert torch.equal(LINF.tangent(rows[:3], rows[3:]), rows[:3])
+def test_a_row_of_length_one_or_none(rows):
+    made = unit(torch.cat((rows, torch.zeros_like(rows[:1]))))
+    torch.testing.assert_close(L2.size(made), torch.tensor([1.0] * len(rows) + [0.0]))
