@@ -39,6 +39,7 @@ from common import (
     seconds,
     spread,
 )
+from query_problems import DATA, cifar
 
 import popskipjump as psj
 from popskipjump.attacks.walk import BoundaryWalk
@@ -162,18 +163,30 @@ class Blind:
         return self.oracle.ask(points, ticket)
 
 
+def subject(name: str, images: int) -> tuple[psj.TorchModel, np.ndarray, np.ndarray, psj.Pool]:
+    """A model, images that it classifies correctly, their labels, and starting points."""
+    if name == "resnet":
+        problem = cifar(None, images)
+        if problem.module is None or problem.starts is None:
+            raise SystemExit("no net to time")
+        return psj.TorchModel(problem.module), problem.images.numpy(), problem.labels.numpy(), problem.starts
+    return (
+        psj.TorchModel(psj.zoo.mnist_model(), optimize=name == "optimised"),
+        *correct_images(images),
+        embedded_pool(),
+    )
+
+
 def repetition(
     name: str, images: int, flips: float, clock: str, iterations: int = 32, budget: int | None = None
 ) -> dict[str, float]:
     """One run of the engine, the bare model in between; with a budget, of QSJ."""
-    model = psj.TorchModel(psj.zoo.mnist_model(), optimize=name == "optimised")
-    x, y = correct_images(images)
+    model, x, y, pool = subject(name, images)
     warm = torch.from_numpy(x[np.arange(BATCH) % len(x)])
     for _ in range(3):  # the frozen copy is made, and compiled, in the first calls
         model.labels(warm)
         model.labels(warm[:1])
     noise = psj.noise.Flip(flips) if flips else None
-    pool = embedded_pool()
     # The tables of the grid are made once in a process, not once in a run.
     psj.evaluate(Blind(psj.Classifier(model, noise)), x[:1], y[:1], iterations=1, starts=pool, verdict=0)
     expected = images * (budget or (45_000 if flips else 13_000))
@@ -252,7 +265,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, nargs="+", default=[1, 16, 100, 500])
     parser.add_argument("--flips", type=float, nargs="+", default=[0.0, 0.1])
-    parser.add_argument("--models", nargs="+", default=["eager", "optimised"])
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        choices=["eager", "optimised", "resnet"],
+        default=["eager", "optimised"],
+        help=f"the embedded net as it is or optimised; resnet: of the folder {DATA}",
+    )
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--attack", choices=["psj", "qsj"], default="psj")
