@@ -144,3 +144,13 @@ def test_without_a_direction_an_arc_stays_on_the_ray():
     outer = ArcStep()(problem, border, torch.zeros(1, 4), 1)
     torch.testing.assert_close(outer / outer.norm(), unit(4).unsqueeze(0))
     assert torch.isfinite(outer).all()
+
+
+@pytest.mark.parametrize(("width", "low", "high"), [(0.1, 0.75, 1.25), (0.4, 0.2, 1.8), (1.0, 0.1, 3.0)])
+def test_a_wide_transition_is_looked_at_from_both_of_its_sides(width, low, high):
+    problem, border, normal = setting()
+    problem.notes.write("width", border.rows, torch.tensor([width], dtype=torch.float64))
+    outer = ArcStep(first=0.1)(problem, border, normal, 1)
+    span, furthest = float(problem.notes.read("span", border.rows, 0.0)), float(outer.norm())
+    assert (1 - span) * furthest == pytest.approx(low, abs=0.05)  # in units of the distance, which is 1
+    assert furthest == pytest.approx(high, abs=0.05)

@@ -168,3 +168,19 @@ def test_a_transition_stays_as_wide_as_it_was_where_a_short_line_shows_little_of
     second = search(problem, ROWS, original + (high * HEIGHTS).unsqueeze(1) * unit(3), 1, first)
     width = problem.notes.read("width", ROWS, 0.0) * second.distance
     assert 0.05 < float(width.median()) < 0.2  # 1 / (4 * 2.5) = 0.1
+
+
+def test_however_wide_a_transition_its_place_is_known_to_a_part_of_the_distance():
+    rough, fine = (float((known_to(share) / HEIGHTS).quantile(0.75)) for share in (10.0, 0.08))
+    assert fine < 0.12
+    assert rough > 1.3 * fine
+
+
+def known_to(share: float) -> torch.Tensor:
+    """Deviations of the places of a gradual border."""
+    problem, original, outer = setting(PlanarSigmoid(PLANE, 1.25))
+    search = CarriedSearch(known=share)
+    first = search(problem, ROWS, outer, 0, None)
+    put_window(problem, 0.2, 1.8)
+    search(problem, ROWS, original + (1.8 * HEIGHTS).unsqueeze(1) * unit(3), 1, first)
+    return problem.notes.read("doubt", ROWS, 0.0)

@@ -11,6 +11,7 @@ from popskipjump.attacks.parts.carried import CarriedSearch
 from popskipjump.attacks.parts.halves import HalfSampleSignal
 from popskipjump.attacks.parts.shaped import ShapedDirections
 from popskipjump.attacks.quick_skip_jump import QuickSkipJump
+from popskipjump.oracles import PlanarSigmoid
 from popskipjump.rng import Key, normal, uniform
 
 COUNT = 3
@@ -229,3 +230,15 @@ def test_later_iterations_ask_in_more_directions():
 def test_a_part_that_cannot_work_is_refused(make):
     with pytest.raises(InputError):
         make()
+
+
+@pytest.mark.parametrize("slope", [1.25, 0.8])  # transitions of width 0.2 and 0.31, at a distance of 0.2
+def test_near_a_border_that_is_wider_than_the_distance_its_points_do_not_drift_to_the_wrong_side(slope):
+    plane = plane_of(20, 0.0)
+    noise = PlanarSigmoid(plane, slope)
+    near = 0.5 + 0.1 * normal(Key(2).roots(torch.arange(24)), 20)
+    near = near - (plane.height(near) + 0.2).unsqueeze(1) * plane.normal
+    report = evaluate(plane, near, plane.labels(near), "qsj", noise, budget=1500, verdict=0)
+    height = plane.height(torch.as_tensor(report.points))
+    assert 0 < float(height.median()) < 0.2
+    assert float((height > 0).double().mean()) > 0.7

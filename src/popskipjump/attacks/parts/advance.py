@@ -15,6 +15,8 @@ from popskipjump.geometry import clip, per_row
 
 _MEASURED = (-0.5, 1.2)  # one measurement of an angle; below 0 under noise, which must average out
 _BOTH = 1.4  # of two doubtful distances, in units of one
+_WINDOW = 0.5  # how far from the predicted distance to look, in units of it, at most; for wide transitions as follows
+_INWARD, _OUTWARD = 0.9, 3.0
 
 
 def step_size(border: Border, iteration: int) -> Tensor:
@@ -142,10 +144,12 @@ class ArcStep:
         """Tell the next search where to look, and how closely; how far to enlarge the step for it: `(A,)`."""
         notes = problem.notes
         width = notes.read("width", rows, 0.0)
-        window = (1.5 * turned**2 + 0.01 + 2 * width).clamp(max=0.5)  # about the predicted distance, on either side
+        window = 1.5 * turned**2 + 0.01 + 2 * width  # about the predicted distance, on either side
+        # A transition as wide as the distance must be seen as a whole, or its place drifts inward unnoticed.
+        inner, window = (torch.minimum(window, (2 * width).clamp(_WINDOW, most)) for most in (_INWARD, _OUTWARD))
         beyond = torch.where(again, 5 * (self.margin - 1) + 1, self.margin) / torch.cos(turned)
         enlarge = torch.maximum(1 + window, beyond)
-        span = 1 - (1 - window) / enlarge
+        span = 1 - (1 - inner) / enlarge
         notes.write("span", rows, span)
         notes.write("expected", rows, (1 - 1 / enlarge) / span)
         notes.write("tolerance", rows, (0.3 * turned**2).clamp(0.002, self.roughest))

@@ -38,6 +38,7 @@ class CarriedSearch:
             none at all.
         limit: queries of one search at most.
         gradual: where the border is gradual, its place need not be known better than this part of its width.
+        known: but at least to this part of the distance; what is wider than the distance would drift otherwise.
         first: precision of the first search, in units of the distance; later ones are told theirs.
         confidence: how sure the safe position is to lie on the adversarial side of the centre.
     """
@@ -50,6 +51,7 @@ class CarriedSearch:
     look: int = 40
     limit: int = 300
     gradual: float = 0.8
+    known: float = 0.25
     first: float = 0.04
     confidence: float = 0.95
 
@@ -59,10 +61,10 @@ class CarriedSearch:
             and 0 < self.doubt <= 1
             and 0 < self.confidence < 1
             and self.gradual >= 0
-            and self.first > 0
+            and min(self.known, self.first) > 0
         ):
             raise InputError(
-                f"keep, doubt and confidence are shares, gradual is at least 0 and first above it: {self}."
+                f"keep, doubt and confidence are shares, gradual is at least 0, known and first above it: {self}."
             )
         if self.places < 3:
             raise InputError(f"a part of a line has at least 3 places, not {self.places!r}.")
@@ -168,9 +170,10 @@ class _Carried:
         belief = self.posterior.marginals()
         span, tolerance = (values[self.going].numpy() for values in (self.span, self.tolerance))
         centre, doubt = (span * values.numpy() for values in belief.centre_moments())
+        distance = np.maximum(1 - centre, 0.01)
         gradual = self.config.gradual * span / (4 * self._steepest(belief.channel.numpy()))
-        sure = doubt <= tolerance * np.maximum(1 - centre, 0.01)
-        done = sure | (doubt <= gradual)
+        sure = doubt <= tolerance * distance
+        done = sure | (doubt <= np.minimum(gradual, self.config.known * distance))
         if self.asked < self.config.look:
             done = sure | done & (span < 1)
         if self.asked >= self.config.limit:

@@ -25,6 +25,7 @@ from popskipjump.sigmoid import answer_correlation
 _FURTHEST = (-6.0, 30.0)  # shift of the sampling centre, in standard deviations of the directions along the normal
 _LOPSIDED = 1.5  # standard deviations: an imbalance that says that directions reach far beyond the border
 _SIGNS = 4.0  # times as many directions, where a step follows the sign of every value and small values count as well
+_ROOM = 0.25  # of the range of the bounds: root mean square of a value beyond which most are clipped
 _EVIDENCE = ("signal", "weight", "noise")
 
 
@@ -41,6 +42,7 @@ class ShapedDirections:
         radius: length of a direction in units of the distance, without noise.
         widths: how many widths of a gradual transition a direction spans along the normal.
         reach: largest radius under noise.
+        broad: the same in widths of the transition, where that is more: near a border that is wider than the distance.
         factor: on the number of directions.
         doubling: iterations after which it has doubled; it grows evenly, because late steps gain little each, and must
             not lose that to their own error.
@@ -61,6 +63,7 @@ class ShapedDirections:
     radius: float = 0.25
     widths: float = 2.0
     reach: float = 1.8
+    broad: float = 6.0
     factor: float = 0.45
     doubling: int = 40
     fewest: int = 20
@@ -77,8 +80,8 @@ class ShapedDirections:
     signal: HalfSampleSignal | None = None
 
     def __post_init__(self) -> None:
-        if min(self.radius, self.reach, self.factor) <= 0 or min(self.widths, self.balance) < 0:
-            raise InputError(f"radius, reach and factor must be positive, widths and balance at least 0: {self}.")
+        if min(self.radius, self.reach, self.factor) <= 0 or min(self.widths, self.broad, self.balance) < 0:
+            raise InputError(f"radius, reach and factor must be positive, widths, broad, balance at least 0: {self}.")
         if not (1 <= self.fewest <= self.most and min(self.part, self.doubling) >= 1):
             raise InputError(f"directions of an iteration and of a part, and doubling, are at least 1: {self}.")
         if not (0 <= self.decay <= 1 and 0 < self.least <= 1):
@@ -113,8 +116,9 @@ class ShapedDirections:
         spread = envelope(basis, change) if self.local else torch.ones_like(change)
         amplitude = amplitudes(basis, belief, self.least)
         dimensions = _participating(basis, amplitude**2)
-        radius = self._radius(problem, border, dimensions)
-        length = radius * problem.on_cpu(l2_size(change))
+        distance = problem.on_cpu(l2_size(change))
+        radius = self._radius(problem, border.rows, dimensions, distance)
+        length = radius * distance
         size = length / problem.dimension**0.5
         if outward is not None:
             spread = outward.narrowed(problem, border.rows, border.point, size, spread)
@@ -124,16 +128,18 @@ class ShapedDirections:
         scaled = amplitude * per_row(problem.on_device(root))
         return Shape(basis, scaled, radius / root, length / root, size, spread, seen)
 
-    def _radius(self, problem: Problem, border: Border, dimensions: Tensor) -> Tensor:
+    def _radius(self, problem: Problem, rows: Tensor, dimensions: Tensor, distance: Tensor) -> Tensor:
         """Length of the directions, in units of the distance: `(A,)`.
 
         Where the transition is gradual, directions must span its width, or every answer is a coin. Where all answers
         were equal, they were too long.
         """
-        width = problem.notes.read("width", border.rows, 0.0)
-        scale = problem.notes.read("scale", border.rows, 1.0)
+        width = problem.notes.read("width", rows, 0.0)
+        scale = problem.notes.read("scale", rows, 1.0)
         radius = torch.sqrt((scale * self.radius) ** 2 + dimensions * (self.widths * width) ** 2)
-        return radius.clamp(max=max(self.reach, self.radius))
+        room = _ROOM * problem.bounds.range * problem.dimension**0.5 / distance.clamp(min=1e-12)
+        limit = torch.minimum(self.broad * width, room).clamp(min=max(self.reach, self.radius))
+        return torch.minimum(radius, limit)
 
     def _counts(self, problem: Problem, border: Border, shape: Shape, belief: Belief, iteration: int) -> Tensor:
         """How many directions pay: int64 `(A,)`.
