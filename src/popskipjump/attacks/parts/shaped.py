@@ -16,7 +16,16 @@ from popskipjump.attacks.parts.envelope import envelope, evenness, within_bounds
 from popskipjump.attacks.parts.halves import HalfSampleSignal
 from popskipjump.attacks.parts.outward import OutwardMemory
 from popskipjump.attacks.parts.sampling import Sampling, sample
-from popskipjump.attacks.parts.spectrum import Belief, Evidence, amplitudes, even, filtered, infer
+from popskipjump.attacks.parts.spectrum import (
+    Belief,
+    Evidence,
+    amplitudes,
+    even,
+    expected,
+    filtered,
+    infer,
+    resemblance,
+)
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
 from popskipjump.geometry import l2_size, per_row, row_sums
@@ -51,6 +60,9 @@ class ShapedDirections:
         part: directions after which the balance is adjusted, within an iteration that asks many.
         balance: how much of the measured imbalance to correct at once; 0 leaves the centre on the border.
         shaped: learn the spectrum; otherwise directions are even in all frequencies.
+        likeness: how much the spectrum of the change at the first border says of the normal's beforehand: the power of
+            their overlap; 0 takes all spectra for equally likely.
+        fading: what is left of that with each iteration, because the walk uses up what it began with.
         local: directions are strong where the walk has changed the input already.
         tangential: draw across the ray.
         decay: how much of the evidence for the spectrum lasts to the next iteration.
@@ -71,6 +83,8 @@ class ShapedDirections:
     part: int = 40
     balance: float = 0.7
     shaped: bool = True
+    likeness: float = 8.0
+    fading: float = 0.95
     local: bool = True
     tangential: bool = True
     decay: float = 0.9
@@ -80,17 +94,21 @@ class ShapedDirections:
     signal: HalfSampleSignal | None = None
 
     def __post_init__(self) -> None:
-        if min(self.radius, self.reach, self.factor) <= 0 or min(self.widths, self.broad, self.balance) < 0:
-            raise InputError(f"radius, reach and factor must be positive, widths, broad, balance at least 0: {self}.")
+        least = min(self.widths, self.broad, self.balance, self.likeness)
+        if min(self.radius, self.reach, self.factor) <= 0 or least < 0:
+            raise InputError(
+                f"radius, reach and factor must be positive, widths, broad, balance and likeness at least 0: {self}."
+            )
         if not (1 <= self.fewest <= self.most and min(self.part, self.doubling) >= 1):
             raise InputError(f"directions of an iteration and of a part, and doubling, are at least 1: {self}.")
-        if not (0 <= self.decay <= 1 and 0 < self.least <= 1):
-            raise InputError(f"decay and least are shares: {self}.")
+        if not (0 <= self.decay <= 1 and 0 <= self.fading <= 1 and 0 < self.least <= 1):
+            raise InputError(f"decay, fading and least are shares: {self}.")
 
     def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
         """See `Direction`."""
         rows, basis = border.rows, basis_of(problem.shape)
-        belief = _remembered(problem, basis, rows)
+        prior = self._prior(problem, border, basis) * self.fading ** (iteration - 1)
+        belief = self._remembered(problem, rows, basis, prior)
         outward = self.outward if problem.norm.round else None  # every sign counts for a cube
         shape = self._shape(problem, border, basis, belief, outward)
         counts = self._counts(problem, border, shape, belief, iteration)
@@ -105,8 +123,27 @@ class ShapedDirections:
             halves = (half, Half(signal - half.signal, squares - half.squares, counts - half.counts))
             _compare(self.signal, problem, rows, shape, halves, belief)
         if self.shaped:
-            belief = self._learn(problem, rows, basis, evidence)
+            belief = self._learn(problem, rows, basis, evidence, prior)
         return basis.to_points(filtered(basis, belief, evidence)) * shape.seen
+
+    def _prior(self, problem: Problem, border: Border, basis: Basis) -> Tensor:
+        """Which spectra are likely by the change at the first border: logarithms `(A, J)`.
+
+        Not by that at later ones, which follow what was believed and would confirm it whatever it was.
+        """
+        if "likely" not in problem.notes:
+            change = border.point - problem.originals(border.rows)
+            even_change = change / envelope(basis, change) if self.local else change
+            problem.notes.write("likely", border.rows, resemblance(basis, even_change, self.likeness))
+        return problem.notes.read("likely", border.rows, 0.0)
+
+    def _remembered(self, problem: Problem, rows: Tensor, basis: Basis, prior: Tensor) -> Belief:
+        """What is believed of the spectra of some images."""
+        if not self.shaped:
+            return even(basis, len(rows), problem.device)
+        if "variance" not in problem.notes:
+            return expected(basis, prior)
+        return Belief(problem.notes.read("variance", rows, 0.0), problem.notes.read("strength", rows, 0.0))
 
     def _shape(
         self, problem: Problem, border: Border, basis: Basis, belief: Belief, outward: OutwardMemory | None
@@ -216,22 +253,15 @@ class ShapedDirections:
         problem.notes.write("scale", rows, torch.where(too_long, 0.4 * scale, 1.15 * scale).clamp(0.01, 1.0))
         problem.notes.write("shift", rows, torch.where(too_long, 0.0, shift))
 
-    def _learn(self, problem: Problem, rows: Tensor, basis: Basis, new: Evidence) -> Belief:
+    def _learn(self, problem: Problem, rows: Tensor, basis: Basis, new: Evidence, prior: Tensor) -> Belief:
         """Add to the evidence for the spectrum, and weigh it."""
         evidence = new
         if _EVIDENCE[0] in problem.notes:
             evidence = Evidence(*(problem.notes.read(name, rows, 0.0) for name in _EVIDENCE)).after(new, self.decay)
-        belief = infer(basis, evidence)
+        belief = infer(basis, evidence, prior)
         for name, values in zip((*_EVIDENCE, "variance", "strength"), (*evidence, *belief), strict=True):
             problem.notes.write(name, rows, values)
         return belief
-
-
-def _remembered(problem: Problem, basis: Basis, rows: Tensor) -> Belief:
-    """What is believed of the spectra of some images."""
-    if "variance" not in problem.notes:
-        return even(basis, len(rows), problem.device)
-    return Belief(problem.notes.read("variance", rows, 0.0), problem.notes.read("strength", rows, 0.0))
 
 
 def _participating(basis: Basis, variance: Tensor) -> Tensor:

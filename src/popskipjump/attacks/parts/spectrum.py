@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks.parts.basis import Basis
+from popskipjump.geometry import per_row, row_sums
 
 _STRENGTHS = (0.0005, 0.002, 0.006, 0.02, 0.05, 0.1, 0.2, 0.4, 0.64)  # squared correlation of answer and normal
 _AT_ONCE = 16  # images whose evidence is weighed together
+_UNKNOWN = 0.3  # the same, before any answer
 _EVEN = 0.03  # share of the even spectrum that no evidence removes
 
 
@@ -38,13 +40,32 @@ class Belief(NamedTuple):
 
 
 def even(basis: Basis, images: int, device: torch.device) -> Belief:
-    """Before any evidence."""
+    """Nothing is known of the spectrum."""
     variance = basis.candidates[0].to(device).expand(images, -1)
-    return Belief(variance, torch.full((images,), 0.3, device=device))
+    return Belief(variance, torch.full((images,), _UNKNOWN, device=device))
 
 
-def infer(basis: Basis, evidence: Evidence) -> Belief:
-    """Weigh the candidate spectra by the evidence and average them.
+def resemblance(basis: Basis, change: Tensor, power: float) -> Tensor:
+    """How likely each candidate is before any evidence: `(A, d)` -> logarithms `(A, J)`.
+
+    Where the border is nearest, the change from the original is parallel to the normal, and elsewhere still alike: a
+    candidate counts by a power of the overlap (Bhattacharyya's coefficient) of its spectrum and the change's.
+    """
+    energy = basis.by_band(basis.to_coefficients(change) ** 2)
+    share = energy / per_row(row_sums(energy)).clamp(min=1e-30)
+    of_candidate = (basis.candidates * basis.size).to(change.device)
+    overlap = torch.sqrt(share.unsqueeze(1) * of_candidate).sum(dim=2)
+    return torch.log_softmax(power * overlap.clamp(min=1e-6).log(), dim=1)
+
+
+def expected(basis: Basis, prior: Tensor) -> Belief:
+    """Before any evidence, with the candidates as likely as `prior` says: logarithms `(A, J)`."""
+    strength = torch.full((len(prior),), _UNKNOWN, device=prior.device)
+    return Belief(_mean(basis, prior.exp()), strength)
+
+
+def infer(basis: Basis, evidence: Evidence, prior: Tensor) -> Belief:
+    """Weigh the candidate spectra by the evidence and their prior, logarithms `(A, J)`, and average them.
 
     Under candidate j with strength s, coefficient k of the signal is normal with mean 0 and variance
     noise + s tau_jk^2 weight^2: its likelihood depends on the energies of the bands alone.
@@ -53,20 +74,25 @@ def infer(basis: Basis, evidence: Evidence) -> Belief:
     candidates, size = basis.candidates.to(device), basis.size.to(device)
     strengths = torch.tensor(_STRENGTHS).to(device)
     energy = basis.by_band(evidence.signal**2)
-    prior = (strengths.reshape(-1, 1, 1) * candidates).flatten(0, 1)  # (s J, N)
-    fits = torch.empty(len(energy), len(prior), device=device)
+    strong = (strengths.reshape(-1, 1, 1) * candidates).flatten(0, 1)  # (s J, N)
+    fits = torch.empty(len(energy), len(strong), device=device)
     # As many images at a time as the cache holds; sums of products, because what an image believes must not depend on
     # its company, as the last digits of a matrix product do.
     for start in range(0, len(energy), _AT_ONCE):
         here = slice(start, start + _AT_ONCE)
         squares, noise = evidence.weight[here].unsqueeze(1) ** 2, evidence.noise[here].unsqueeze(1)
-        variance = torch.addcmul(noise, prior, squares).clamp_(min=1e-30)
+        variance = torch.addcmul(noise, strong, squares).clamp_(min=1e-30)
         misfit = energy[here].unsqueeze(1) / variance
         torch.sum(misfit.addcmul_(variance.log_(), size), dim=2, out=fits[here])
-    belief = torch.softmax(-0.5 * fits, dim=1).reshape(len(energy), len(strengths), -1)
-    by_candidate = belief.sum(dim=1)  # (A, J)
-    mean = (by_candidate.unsqueeze(2) * candidates).sum(dim=1)
-    return Belief((1 - _EVEN) * mean + _EVEN * candidates[0], (belief.sum(dim=2) * strengths).sum(dim=1))
+    fits = fits.reshape(len(fits), len(strengths), -1).mul_(-0.5).add_(prior.unsqueeze(1))
+    belief = torch.softmax(fits.flatten(1), dim=1).reshape(fits.shape)
+    return Belief(_mean(basis, belief.sum(dim=1)), (belief.sum(dim=2) * strengths).sum(dim=1))
+
+
+def _mean(basis: Basis, weights: Tensor) -> Tensor:
+    """The mean of the candidates, and a little of the even one: `(A, J)` -> `(A, N)`."""
+    candidates = basis.candidates.to(weights.device)
+    return (1 - _EVEN) * (weights.unsqueeze(2) * candidates).sum(dim=1) + _EVEN * candidates[0]
 
 
 def amplitudes(basis: Basis, belief: Belief, least: float) -> Tensor:
