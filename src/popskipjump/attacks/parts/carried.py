@@ -219,12 +219,13 @@ class _Carried:
 
     def _leave(self, done: Tensor, belief: Marginals) -> None:
         """Keep what some of the searching images believe, and let them go: bool over `going`."""
-        who, stay = self.going[done], ~done
+        who, stay = self.going[done], (~done).nonzero().flatten()
         self.left.centre[who], self.left.channel[who] = belief.centre[done], belief.channel[done]
         self.searched[who] = self.asked
         self.going, self.posterior = self.going[stay], self.posterior.select(stay)
         there = self.problem.there(stay)
-        self.ends, self.between = (self.ends[0][there], self.ends[1][there]), None
+        outer, original = (end.index_select(0, there) for end in self.ends)
+        self.ends, self.between = (outer, original), None
 
     def result(self) -> Border:
         """What was found for all images, and notes of it for the other parts."""
