@@ -28,6 +28,7 @@ Doubles = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 _EDGE = 0.015  # of the part that is searched
 _UNSURE = 2.0  # standard deviations
+_NEARLY = 0.8  # of the most information
 _HURRY = 4  # of what a search has asked, this part is asked at once in the next step
 TWO_SIDED = ((0.0, 0.0), (0.01, 0.05), (0.01, 0.1), (0.03, 0.25), (0.1, 0.1), (0.25, 0.25))
 
@@ -185,13 +186,15 @@ class _Carried:
             self._check()
 
     def _best(self, count: int) -> list[list[int]]:
-        """The most informative places, `count` times A."""
+        """The most informative place, or `count` of those that are nearly as good, evenly spaced: `count` times A."""
         value, total = self.information(self.posterior)
         self.posterior.rescale(total)
         if count == 1:
             return [value.argmax(axis=1).tolist()]
-        best: list[list[int]] = (-value).argsort(axis=1, kind="stable")[:, :count].T.tolist()
-        return best
+        top = value.max(axis=1, keepdims=True)
+        rank = (value >= np.minimum(_NEARLY * top, top)).cumsum(axis=1)  # rounding may leave no information, or less
+        shares = (np.arange(count) + 0.5) / count
+        return [(rank > share * rank[:, -1:]).argmax(axis=1).tolist() for share in shares]
 
     def _check(self) -> None:
         """Let those go that know enough."""
