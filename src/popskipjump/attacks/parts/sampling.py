@@ -102,6 +102,7 @@ def _answers(problem: Problem, sums: Tensor, classes: Tensor, weights: Tensor, c
     yes, total, squares = weighed.unbind(0)
     told = squares - total**2 / n  # 0 where all answers are equal: they tell nothing
     told = torch.where(told > 1e-6 * n, told, 0.0)
-    signal = sums[:, 0] - per_row(problem.on_device(total / n)) * sums[:, 1]
+    signal = torch.addcmul(sums[:, 0], sums[:, 1], per_row(problem.on_device(-total / n)))
+    signal.mul_(per_row(problem.on_device(2.0 * (told > 0))))
     seen = torch.where(counts > 0, (yes + 0.5) / (n + 1), 0.5)
-    return Answers(2 * signal * per_row(problem.on_device(told > 0)), 4 * told, torch.special.ndtri(seen), classes)
+    return Answers(signal, 4 * told, torch.special.ndtri(seen), classes)

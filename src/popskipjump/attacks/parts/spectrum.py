@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks.parts.basis import Basis
+from popskipjump.geometry import per_row
 
 _STRENGTHS = (0.0005, 0.002, 0.006, 0.02, 0.05, 0.1, 0.2, 0.4, 0.64)  # squared correlation of answer and normal
-_AT_ONCE = 16  # images whose evidence is weighed together
 _EVEN = 0.03  # share of the even spectrum that no evidence removes
 
 
@@ -50,19 +50,17 @@ def infer(basis: Basis, evidence: Evidence) -> Belief:
     noise + s tau_jk^2 weight^2: its likelihood depends on the energies of the bands alone.
     """
     device = evidence.signal.device
-    candidates, size = basis.candidates.to(device), basis.size.to(device)
+    candidates, size = basis.candidates.to(device), basis.size.tolist()
     strengths = torch.tensor(_STRENGTHS).to(device)
     energy = basis.by_band(evidence.signal**2)
-    prior = (strengths.reshape(-1, 1, 1) * candidates).flatten(0, 1)  # (s J, N)
-    fits = torch.empty(len(energy), len(prior), device=device)
-    # As many images at a time as the cache holds; sums of products, because what an image believes must not depend on
-    # its company, as the last digits of a matrix product do.
-    for start in range(0, len(energy), _AT_ONCE):
-        here = slice(start, start + _AT_ONCE)
-        squares, noise = evidence.weight[here].unsqueeze(1) ** 2, evidence.noise[here].unsqueeze(1)
-        variance = torch.addcmul(noise, prior, squares).clamp_(min=1e-30)
-        misfit = energy[here].unsqueeze(1) / variance
-        torch.sum(misfit.addcmul_(variance.log_(), size), dim=2, out=fits[here])
+    prior = (strengths.reshape(-1, 1, 1) * candidates).flatten(0, 1).T.contiguous()  # (N, s J)
+    squares, noise = evidence.weight**2, evidence.noise.clamp(min=1e-30)
+    fits = torch.zeros(len(energy), prior.shape[1], device=device)
+    # Band by band and without a sum or product over them: what an image believes must not depend on its company, as the
+    # last digits of a matrix product do.
+    for band, (tau, square, rest, found) in enumerate(zip(prior, squares.T, noise.T, energy.T, strict=True)):
+        variance = torch.addcmul(per_row(rest), per_row(square), tau)
+        fits.addcdiv_(per_row(found), variance).add_(variance.log_(), alpha=size[band])
     belief = torch.softmax(-0.5 * fits, dim=1).reshape(len(energy), len(strengths), -1)
     by_candidate = belief.sum(dim=1)  # (A, J)
     mean = (by_candidate.unsqueeze(2) * candidates).sum(dim=1)
