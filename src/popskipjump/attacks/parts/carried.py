@@ -170,8 +170,9 @@ class _Carried:
         best = self._best(count)
         if self.between is None:
             self.between = self.problem.norm.between(*self.ends)
-        span, rows = self.span[self.going], self.rows[self.going]
-        points = [self.between(self.problem.on_device(span * self.grid.askable[places])) for places in best]
+        # NumPy, which starts faster than torch: there is little to do here but for the classifier.
+        span, place, rows = self.span.numpy()[self.going.numpy()], self.grid.askable.numpy(), self.rows[self.going]
+        points = [self.between(self.problem.on_device(torch.from_numpy(span * place[places]))) for places in best]
         if count == 1:
             said = [self.problem.decide(points[0], rows, "search").cpu().tolist()]
         else:  # an image's questions side by side
@@ -199,7 +200,8 @@ class _Carried:
     def _check(self) -> None:
         """Let those go that know enough."""
         belief = self.posterior.marginals()
-        span, tolerance = (values[self.going].numpy() for values in (self.span, self.tolerance))
+        going = self.going.numpy()
+        span, tolerance = self.span.numpy()[going], self.tolerance.numpy()[going]
         centre, doubt = (span * values.numpy() for values in belief.centre_moments())
         distance = np.maximum(1 - centre, 0.01)
         gradual = self.config.gradual * span / (4 * self._steepest(belief.channel.numpy()))
@@ -210,7 +212,7 @@ class _Carried:
         if self.asked >= self.config.limit:
             done = np.ones_like(sure)
         if done.any():
-            self.settled[self.going[torch.from_numpy(sure)]] = True
+            self.settled.numpy()[going[sure]] = True
             self._leave(torch.from_numpy(done), belief)
 
     def _steepest(self, channels: Doubles) -> Doubles:
@@ -222,8 +224,10 @@ class _Carried:
 
     def _leave(self, done: Tensor, belief: Marginals) -> None:
         """Keep what some of the searching images believe, and let them go: bool over `going`."""
-        who, stay = self.going[done], (~done).nonzero().flatten()
-        self.left.centre[who], self.left.channel[who] = belief.centre[done], belief.channel[done]
+        gone, stay = done.nonzero().flatten(), (~done).nonzero().flatten()
+        who = self.going[gone]
+        self.left.centre.index_copy_(0, who, belief.centre.index_select(0, gone))
+        self.left.channel.index_copy_(0, who, belief.channel.index_select(0, gone))
         self.searched[who] = self.asked
         self.going, self.posterior = self.going[stay], self.posterior.select(stay)
         there = self.problem.there(stay)

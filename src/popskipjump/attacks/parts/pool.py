@@ -76,7 +76,7 @@ class DirectionPool:
         Returns:
             k views of the pool `(rows, d)`, each coordinate of variance 1, and `(k, d)` the signs to multiply with.
         """
-        image = self._image_id[rows]
+        image = self._image_id.index_select(0, rows)
         time = torch.full_like(image, iteration)
         begin = integers(self._place.roots(image, time), 1, self._blocks).squeeze(1)
         places = ((begin + numbers) % self._blocks * self._rows).tolist()

@@ -82,8 +82,8 @@ class _Points:
         """`(M, d)`, until the next call, as a whole and in the stretches that belong to images."""
         coefficients, spare = (memory[: len(chunk.rows)] for memory in self.memory)
         pieces = torch.split(coefficients, [piece.size for piece in chunk.pieces])
-        for part, block, scale in zip(pieces, chunk.blocks, chunk.scales, strict=True):
-            torch.mul(block, scale, out=part)
+        for piece, block, scale in zip(pieces, chunk.blocks, chunk.scales, strict=True):
+            torch.mul(block, scale, out=piece)
         points = self.basis.turn_to_points(coefficients, spare)
         parts: tuple[Tensor, ...] = torch.split(points, sizes)
         for image, part in zip(images, parts, strict=True):
