@@ -140,6 +140,11 @@ def below(raw: Tensor, probability: float) -> Tensor:
 
 def as_integers(raw: Tensor, below: int) -> Tensor:
     """Random bits as integers uniform in `0 .. below - 1`: int64 `(...)` -> int64 `(...)`."""
+    if raw.device.type == "cpu":
+        words = raw.numpy().view(np.uint64) >> np.uint64(32)
+        words *= np.uint64(below)
+        words >>= np.uint64(32)
+        return torch.from_numpy(words.view(np.int64))
     top = torch.bitwise_right_shift(raw, 32).bitwise_and_(0xFFFFFFFF)
     return top.mul_(below).bitwise_right_shift_(32)
 

@@ -30,8 +30,13 @@ class Border(NamedTuple):
 
     def select(self, chosen: Tensor) -> Border:
         """Some of the images: an index or a mask `(A,)` on the CPU."""
-        tensors: dict[str, Any] = {name: value[chosen.to(value.device)] for name, value in self._tensors().items()}
-        estimate = None if self.estimate is None else Estimate(*(value[chosen] for value in self.estimate))
+        index = chosen.nonzero().flatten() if chosen.dtype == torch.bool else chosen
+
+        def some(values: Tensor) -> Tensor:
+            return values.index_select(0, index.to(values.device))
+
+        tensors: dict[str, Any] = {name: some(values) for name, values in self._tensors().items()}
+        estimate = None if self.estimate is None else Estimate(*map(some, self.estimate))
         return self._replace(estimate=estimate)._replace(**tensors)
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -41,26 +46,15 @@ class Border(NamedTuple):
 
 def merge(take: Tensor, new: Border, old: Border) -> Border:
     """Row by row, the new border where `take` is true, else the old one: bool `(A,)` on the CPU."""
-
-    def choose(fresh: Tensor, kept: Tensor) -> Tensor:
-        mask = take.to(fresh.device).reshape(-1, *[1] * (fresh.ndim - 1))
-        return torch.where(mask, fresh, kept)
-
-    before = old._tensors()
-    tensors: dict[str, Any] = {name: choose(fresh, before[name]) for name, fresh in new._tensors().items()}
-    if new.estimate is None or old.estimate is None:
-        return new._replace(**tensors)
-    estimate = Estimate(*(choose(fresh, kept) for fresh, kept in zip(new.estimate, old.estimate, strict=True)))
-    return new._replace(estimate=estimate)._replace(**tensors)
+    stay = (~take).nonzero().flatten()
+    return replace_rows(new, stay, old.select(stay)) if len(stay) else new
 
 
 def replace_rows(border: Border, index: Tensor, new: Border) -> Border:
     """A border in which some images have another: index `(k,)` on the CPU, new of k images."""
 
     def put(old: Tensor, fresh: Tensor) -> Tensor:
-        changed = old.clone()
-        changed[index.to(old.device)] = fresh
-        return changed
+        return old.index_copy(0, index.to(old.device), fresh)
 
     fresh = new._tensors()
     tensors: dict[str, Any] = {name: put(old, fresh[name]) for name, old in border._tensors().items()}

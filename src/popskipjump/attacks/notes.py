@@ -20,7 +20,7 @@ class Notes:
         """The notes of some images, `(A, ...)`; before the first note of its name, the default for each of them."""
         if name in self._tables:
             table = self._tables[name]
-            return table[rows.to(table.device)]
+            return table.index_select(0, rows.to(table.device))
         value = torch.as_tensor(default, dtype=torch.float64) if isinstance(default, float) else default
         return value.expand(len(rows), *value.shape).clone()
 
@@ -28,4 +28,4 @@ class Notes:
         """Note something of some images: rows `(A,)` on the CPU, values `(A, ...)`."""
         if name not in self._tables:
             self._tables[name] = torch.zeros(self._images, *values.shape[1:], dtype=values.dtype, device=values.device)
-        self._tables[name][rows.to(values.device)] = values
+        self._tables[name].index_copy_(0, rows.to(values.device), values)

@@ -49,8 +49,9 @@ class Flip:
         labels, classes = self._labels(model, points)
         if roots.device.type == "cpu":
             rows = torch.from_numpy(np.flatnonzero(below(bits(roots, 1), self.rate).numpy()))
-            if len(rows):
-                labels = labels.index_copy(0, rows, self._others(labels[rows], roots[rows], classes))
+            if rows.numel():
+                others = self._others(labels.index_select(0, rows), roots.index_select(0, rows), classes)
+                labels = labels.index_copy(0, rows, others)
             return labels
         # A look at who is flipped would wait for the device.
         return torch.where(below(bits(roots, 1).squeeze(-1), self.rate), self._others(labels, roots, classes), labels)

@@ -26,6 +26,7 @@ class Ledger:
         self.phase = "other"
         self.reserved = 0  # queries of each image kept for later phases
         self._budget = self._checked(budget, images)
+        self._limit: Numbers | None = None if self._budget is None else self._budget.numpy()
 
     @staticmethod
     def _checked(budget: int | Tensor | None, images: int) -> Tensor | None:
@@ -72,10 +73,12 @@ class Ledger:
         if len(row) and row[0] == row[-1]:
             return self._charge_one(int(row[0]), len(row), number)
         counts = np.bincount(row, minlength=len(total))
-        if self._budget is not None and (total + counts > self._budget.numpy())[counts > 0].any():
+        after = total + counts
+        if self._limit is not None and (after > self._limit).any():  # nobody is above it before
             raise self._exceeded()
-        total += counts
-        self._of_phase()[:] += counts
+        total[:] = after
+        of_phase = self._of_phase()
+        of_phase += counts
         if not number:
             return None
         # What an image had before, less the rows above its own, and the place among all rows.

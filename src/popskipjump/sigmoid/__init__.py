@@ -5,6 +5,7 @@ from popskipjump.sigmoid.acquisition import (
     expected_ratio,
     expected_sample_size,
     information,
+    information_by_table,
     mutual_information,
 )
 from popskipjump.sigmoid.model import Grid, entropy, noisy_sigmoid, shared_grid
@@ -29,6 +30,7 @@ __all__ = [
     "expected_ratio",
     "expected_sample_size",
     "information",
+    "information_by_table",
     "mutual_information",
     "noisy_sigmoid",
     "queries_for_cosine",

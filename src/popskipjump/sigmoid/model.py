@@ -170,6 +170,12 @@ class Grid:
         place_p[:: right_p.shape[1], -1] = 1.0
         return LowRank(left_p.to(torch.float32), place_p, left_h.to(torch.float32), self._by_position(right_h))
 
+    @cached_property
+    def table(self) -> Tensor:
+        """`(n C, 2n - 1)` float32: p at each position, a column of ones for the total weight, and the entropies."""
+        p, h = (self._by_position(table) for table in (self.exact, self.exact_entropy))
+        return torch.cat((p, torch.ones(len(p), 1), h), dim=1)
+
     def _by_position(self, factor: Tensor) -> Tensor:
         """Spread a `(2n - 2, r)` factor over centres and positions: float32 `(n r, n - 1)`."""
         asked = range(self.positions - 1)

@@ -103,8 +103,10 @@ class SigmoidPosterior:
         return len(self.weights)
 
     def select(self, rows: Tensor) -> SigmoidPosterior:
-        """The posteriors of some images: rows `(A,)`."""
-        return SigmoidPosterior(self.grid, self.weights[rows], self._learned)
+        """The posteriors of some images: an index or a mask `(A,)`."""
+        if rows.dtype == torch.bool:
+            rows = rows.nonzero().flatten()
+        return SigmoidPosterior(self.grid, self.weights.index_select(0, rows), self._learned)
 
     def update(self, index: list[int], answers: list[bool]) -> None:
         """Learn one answer for each image.

@@ -74,8 +74,11 @@ def test_a_linf_attack_comes_nearer_than_its_start(dimension):
 
 
 def test_a_linf_attack_goes_on_coming_nearer():
-    early, late = (attacked(100, budget, norm="linf")[1] for budget in (300, 1500))
-    assert float(np.median(late)) < 0.95 * float(np.median(early))
+    early, late = (
+        np.concatenate([attacked(100, budget, norm="linf", seed=seed)[1] for seed in range(3)])
+        for budget in (300, 1500)
+    )
+    assert float(np.mean(late)) < 0.95 * float(np.mean(early))
 
 
 def test_a_linf_attack_comes_as_near_as_psj():

@@ -11,6 +11,7 @@ from popskipjump.sigmoid import (
     exact_information,
     expected_ratio,
     expected_sample_size,
+    information_by_table,
     mutual_information,
     noisy_sigmoid,
 )
@@ -128,6 +129,17 @@ def test_an_images_information_does_not_depend_on_the_batch(grid, images):
         part, part_total = mutual_information(belief.select(rows))
         assert torch.equal(part, whole[rows])
         assert torch.equal(part_total, total[rows])
+
+
+@pytest.mark.parametrize("images", [1, 2, 3, 5, 13])
+def test_the_information_from_the_table_is_exact_and_does_not_depend_on_the_batch(images):
+    belief = learned(Grid(positions=35, slopes=8, floors=TWO_SIDED), 17, 8)
+    whole, total = map(torch.from_numpy, information_by_table(belief))
+    torch.testing.assert_close(whole.double(), exact_information(belief), atol=1e-5, rtol=1e-3)
+    torch.testing.assert_close(total, belief.weights.sum(dim=(1, 2)))
+    part, part_total = map(torch.from_numpy, information_by_table(belief.select(torch.arange(3, 3 + images))))
+    assert torch.equal(part, whole[3 : 3 + images])
+    assert torch.equal(part_total, total[3 : 3 + images])
 
 
 def size_table(grid: Grid) -> torch.Tensor:

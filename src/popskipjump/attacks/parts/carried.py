@@ -14,12 +14,22 @@ from popskipjump.attacks.parts.lines import Asked, border_at, cannot_ask, counte
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
 from popskipjump.geometry import l2_size
-from popskipjump.sigmoid import Estimate, Grid, Marginals, SigmoidPosterior, information, shared_grid
+from popskipjump.sigmoid import (
+    Estimate,
+    Grid,
+    Marginals,
+    SigmoidPosterior,
+    information,
+    information_by_table,
+    shared_grid,
+)
 
 Doubles = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 _EDGE = 0.015  # of the part that is searched
 _UNSURE = 2.0  # standard deviations
+_NEARLY = 0.8  # of the most information
+_HURRY = 4  # of what a search has asked, this part is asked at once in the next step
 TWO_SIDED = ((0.0, 0.0), (0.01, 0.05), (0.01, 0.1), (0.03, 0.25), (0.1, 0.1), (0.25, 0.25))
 
 
@@ -37,6 +47,8 @@ class CarriedSearch:
         look: the same for a search of a whole line that finds no sharp border, so that it can tell a gradual one from
             none at all.
         limit: queries of one search at most.
+        per_step: queries of one image at once at most, in a search that has become long: the last few images of a batch
+            would otherwise take as many calls of the classifier as all others before them.
         gradual: where the border is gradual, its place need not be known better than this part of its width.
         known: but at least to this part of the distance; what is wider than the distance would drift otherwise.
         first: precision of the first search, in units of the distance; later ones are told theirs.
@@ -50,6 +62,7 @@ class CarriedSearch:
     fewest: int = 4
     look: int = 40
     limit: int = 300
+    per_step: int = 4
     gradual: float = 0.8
     known: float = 0.25
     first: float = 0.04
@@ -68,7 +81,7 @@ class CarriedSearch:
             )
         if self.places < 3:
             raise InputError(f"a part of a line has at least 3 places, not {self.places!r}.")
-        if not 1 <= self.fewest <= self.limit:
+        if not 1 <= self.fewest <= self.limit or self.per_step < 1:
             raise InputError(f"a search asks at least 1 and at least `fewest`, at most `limit` queries: {self}.")
 
     def __call__(
@@ -112,6 +125,7 @@ class _Carried:
     ) -> None:
         self.config, self.problem, self.rows, self.outer = config, problem, rows, outer
         self.grid = shared_grid(grid)
+        self.information = information_by_table if self.grid.positions <= config.places else information
         self.span, self.expected = span, expected
         whole = problem.on_cpu(l2_size(outer - problem.originals(rows)))
         self.length = (span * whole).clamp(min=1e-12)  # of the part that is searched
@@ -145,30 +159,49 @@ class _Carried:
         return SigmoidPosterior.product(self.grid, centre, channels)
 
     def ask(self) -> None:
-        """One query for each image that is still searching."""
-        if self.asked >= self.afforded or self.problem.failed:
-            stop = cannot_ask(self.problem, self.rows[self.going], 1)
+        """One query for each image that is still searching; later in a long search, a few at once."""
+        count = min(max(1, self.asked // _HURRY), self.config.per_step, self.config.limit - self.asked)
+        if self.asked + count > self.afforded or self.problem.failed:
+            stop = cannot_ask(self.problem, self.rows[self.going], count)
             if bool(stop.any()):
                 self._leave(stop, self.posterior.marginals())
             if not len(self.going):
                 return
-        value, total = information(self.posterior)
-        self.posterior.rescale(total)
-        best = value.argmax(axis=1).tolist()
+        best = self._best(count)
         if self.between is None:
             self.between = self.problem.norm.between(*self.ends)
-        points = self.between(self.problem.on_device(self.span[self.going] * self.grid.askable[best]))
-        answers = self.problem.decide(points, self.rows[self.going], "search").cpu().tolist()
-        self.posterior.update(best, answers)
-        self.log.append((self.going.numpy(), best, answers))
-        self.asked += 1
+        # NumPy, which starts faster than torch: there is little to do here but for the classifier.
+        span, place, rows = self.span.numpy()[self.going.numpy()], self.grid.askable.numpy(), self.rows[self.going]
+        points = [self.between(self.problem.on_device(torch.from_numpy(span * place[places]))) for places in best]
+        if count == 1:
+            said = [self.problem.decide(points[0], rows, "search").cpu().tolist()]
+        else:  # an image's questions side by side
+            asked = torch.stack(points, dim=1).flatten(0, 1)
+            answers = self.problem.decide(asked, rows.repeat_interleave(count), "search")
+            said = answers.reshape(-1, count).T.cpu().tolist()
+        for places, answer in zip(best, said, strict=True):
+            self.posterior.update(places, answer)
+            self.log.append((self.going.numpy(), places, answer))
+        self.asked += count
         if self.asked >= self.config.fewest:
             self._check()
+
+    def _best(self, count: int) -> list[list[int]]:
+        """The most informative place, or `count` of those that are nearly as good, evenly spaced: `count` times A."""
+        value, total = self.information(self.posterior)
+        self.posterior.rescale(total)
+        if count == 1:
+            return [value.argmax(axis=1).tolist()]
+        top = value.max(axis=1, keepdims=True)
+        rank = (value >= np.minimum(_NEARLY * top, top)).cumsum(axis=1)  # rounding may leave no information, or less
+        shares = (np.arange(count) + 0.5) / count
+        return [(rank > share * rank[:, -1:]).argmax(axis=1).tolist() for share in shares]
 
     def _check(self) -> None:
         """Let those go that know enough."""
         belief = self.posterior.marginals()
-        span, tolerance = (values[self.going].numpy() for values in (self.span, self.tolerance))
+        going = self.going.numpy()
+        span, tolerance = self.span.numpy()[going], self.tolerance.numpy()[going]
         centre, doubt = (span * values.numpy() for values in belief.centre_moments())
         distance = np.maximum(1 - centre, 0.01)
         gradual = self.config.gradual * span / (4 * self._steepest(belief.channel.numpy()))
@@ -179,7 +212,7 @@ class _Carried:
         if self.asked >= self.config.limit:
             done = np.ones_like(sure)
         if done.any():
-            self.settled[self.going[torch.from_numpy(sure)]] = True
+            self.settled.numpy()[going[sure]] = True
             self._leave(torch.from_numpy(done), belief)
 
     def _steepest(self, channels: Doubles) -> Doubles:
@@ -191,12 +224,15 @@ class _Carried:
 
     def _leave(self, done: Tensor, belief: Marginals) -> None:
         """Keep what some of the searching images believe, and let them go: bool over `going`."""
-        who, stay = self.going[done], ~done
-        self.left.centre[who], self.left.channel[who] = belief.centre[done], belief.channel[done]
+        gone, stay = done.nonzero().flatten(), (~done).nonzero().flatten()
+        who = self.going[gone]
+        self.left.centre.index_copy_(0, who, belief.centre.index_select(0, gone))
+        self.left.channel.index_copy_(0, who, belief.channel.index_select(0, gone))
         self.searched[who] = self.asked
         self.going, self.posterior = self.going[stay], self.posterior.select(stay)
         there = self.problem.there(stay)
-        self.ends, self.between = (self.ends[0][there], self.ends[1][there]), None
+        outer, original = (end.index_select(0, there) for end in self.ends)
+        self.ends, self.between = (outer, original), None
 
     def result(self) -> Border:
         """What was found for all images, and notes of it for the other parts."""

@@ -101,13 +101,13 @@ def drawn(
         pieces = [piece for chunk in ahead for piece in chunk]
         images = torch.tensor([piece.image for piece in pieces])
         numbers = torch.tensor([first + piece.number for piece in pieces])
-        whole, signs = pool.draw(rows[images], iteration, numbers)
-        blocks = [block[p.first : p.first + p.size] for block, p in zip(whole, pieces, strict=True)]
-        scales = signs.mul_(scale[problem.there(images)]).unbind(0)
+        parts = [(piece.first, piece.first + piece.size) for piece in pieces]
+        blocks, signs = pool.draw(rows.index_select(0, images), iteration, numbers, parts)
+        scales = signs.mul_(scale.index_select(0, problem.there(images))).unbind(0)
         image_of_row = images.repeat_interleave(torch.tensor([piece.size for piece in pieces]))
         sizes = [sum(piece.size for piece in chunk) for chunk in ahead]
         split_images = torch.split(problem.there(image_of_row), sizes)
-        split_rows = torch.split(rows[image_of_row], sizes)
+        split_rows = torch.split(rows.index_select(0, image_of_row), sizes)
         start = 0
         for chunk, mine, theirs in zip(ahead, split_images, split_rows, strict=True):
             part = slice(start, start + len(chunk))

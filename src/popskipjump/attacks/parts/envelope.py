@@ -25,8 +25,9 @@ def envelope(basis: Basis, change: Tensor) -> Tensor:
     if not basis.has_spectrum:
         return torch.ones_like(change)
     mean = per_row(l2_size(change)) ** 2 / basis.dimension
-    strength = ((basis.blurred(change**2) / mean.clamp(min=1e-20)).clamp(min=0).sqrt() + _FLOOR).sqrt()
-    return strength * (math.sqrt(basis.dimension) / per_row(l2_size(strength)))
+    local = basis.blurred(change**2).div_(mean.clamp(min=1e-20))
+    strength = local.clamp_(min=0).sqrt_().add_(_FLOOR).sqrt_()
+    return strength.mul_(math.sqrt(basis.dimension) / per_row(l2_size(strength)))
 
 
 def evenness(spread: Tensor) -> Tensor:

@@ -7,6 +7,9 @@ vector of signs is drawn for every block, so that rows that come round again are
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import repeat
+
 import torch
 from torch import Tensor
 
@@ -59,20 +62,25 @@ class DirectionPool:
             raise TypeError(f"not a pool: {pool!r}")
         return pool
 
-    def draw(self, rows: Tensor, iteration: int, numbers: Tensor) -> tuple[list[Tensor], Tensor]:
+    def draw(
+        self, rows: Tensor, iteration: int, numbers: Tensor, parts: Iterable[tuple[int, int]] | None = None
+    ) -> tuple[list[Tensor], Tensor]:
         """The directions of some blocks, as two factors.
 
         Args:
             rows: `(k,)` int64, on the CPU: the image row of each block.
             iteration: t.
             numbers: `(k,)` int64, on the CPU: the how-many-th block of its image.
+            parts: k times the first row of a block and the one after the last; None for all of it.
 
         Returns:
-            k views of the pool `(block, d)`, each coordinate of variance 1, and `(k, d)` the signs to multiply with.
+            k views of the pool `(rows, d)`, each coordinate of variance 1, and `(k, d)` the signs to multiply with.
         """
-        image = self._image_id[rows]
+        image = self._image_id.index_select(0, rows)
         time = torch.full_like(image, iteration)
-        first = integers(self._place.roots(image, time), 1, self._blocks).squeeze(1)
-        places = ((first + numbers) % self._blocks * self._rows).tolist()
+        begin = integers(self._place.roots(image, time), 1, self._blocks).squeeze(1)
+        places = ((begin + numbers) % self._blocks * self._rows).tolist()
         roots = self._signs.roots(image, time, numbers).to(self._pool.device, non_blocking=True)
-        return [self._pool[p : p + self._rows] for p in places], signs(roots, self._pool.shape[1])
+        parts = repeat((0, self._rows), len(places)) if parts is None else parts
+        views = [self._pool[place + first : place + last] for place, (first, last) in zip(places, parts, strict=True)]
+        return views, signs(roots, self._pool.shape[1])

@@ -12,7 +12,7 @@ from popskipjump.attacks.parts.chunks import STRETCH, Chunk, capacity_of, chunks
 from popskipjump.attacks.parts.contrast import SLOTS
 from popskipjump.attacks.parts.pool import DirectionPool, block_rows
 from popskipjump.attacks.problem import Problem
-from popskipjump.geometry import per_row, row_sums
+from popskipjump.geometry import per_row
 
 _PARTS_APART = 1000  # blocks of directions between the parts of an iteration
 
@@ -57,16 +57,14 @@ def sample(problem: Problem, where: Sampling, counts: Tensor, basis: Basis, weig
     points_of = _Points(where, basis, problem.memory("points", capacity), problem.memory("half-way points", capacity))
     scale = basis.spread(where.deviation)
     for chunk in drawn(problem, pool, chunks, where.rows, scale, where.iteration, _PARTS_APART * where.part):
-        points = points_of(chunk)
-        labels, decided = problem.label(points, chunk.rows, "direction")
-        cell = (chunk.images, labels % SLOTS)
-        classes.index_put_(cell, decided.to(classes.dtype), accumulate=True)  # whole numbers: in any order
-        factor = factors[:, : len(points)]
-        torch.mul(weights[cell], decided, out=factor[0])
         images, sizes = stretches(chunk.pieces)
-        for image, asked, mine in zip(
-            images, torch.split(points, sizes), torch.split(factor, sizes, dim=1), strict=True
-        ):
+        points, parts = points_of(chunk, images, sizes)
+        labels, decided = problem.label(points, chunk.rows, "direction")
+        cell = labels.remainder(SLOTS).add_(chunk.images, alpha=SLOTS)
+        factor = factors[:, : len(points)]
+        torch.mul(weights.view(-1).index_select(0, cell), decided, out=factor[0])
+        classes.view(-1).index_add_(0, cell, decided.to(classes.dtype))  # whole numbers: in any order
+        for image, asked, mine in zip(images, parts, torch.split(factor, sizes, dim=1), strict=True):
             totals[image].addmm_(mine, asked)
     return _answers(problem, sums, classes, weights, counts)
 
@@ -80,24 +78,21 @@ class _Points:
         self.radial = None if where.radial is None else where.radial.unbind(0)
         self.inward = None if where.radial is None else (where.radial * where.spread).neg_().unbind(0)
 
-    def __call__(self, chunk: Chunk) -> Tensor:
-        """`(M, d)`, until the next call."""
-        sizes = [piece.size for piece in chunk.pieces]
-        coefficients, spare = (memory[: sum(sizes)] for memory in self.memory)
-        for part, block, scale in zip(torch.split(coefficients, sizes), chunk.blocks, chunk.scales, strict=True):
-            torch.mul(block, scale, out=part)
-        points, free = self.basis.turn_to_points(coefficients, spare)
-        parts, images = torch.split(points, sizes), [piece.image for piece in chunk.pieces]
-        if self.radial is None or self.inward is None:
-            for image, part in zip(images, parts, strict=True):
-                torch.addcmul(self.centre[image], part, self.spread[image], out=part)
-            return points
-        for image, part, product in zip(images, parts, torch.split(free, sizes), strict=True):
-            torch.mul(part, self.inward[image], out=product)
-        along = torch.split(row_sums(free), sizes)
-        for image, part, much in zip(images, parts, along, strict=True):
-            torch.addcmul(self.centre[image], part, self.spread[image], out=part).addr_(much, self.radial[image])
-        return points
+    def __call__(self, chunk: Chunk, images: list[int], sizes: list[int]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """`(M, d)`, until the next call, as a whole and in the stretches that belong to images."""
+        coefficients, spare = (memory[: len(chunk.rows)] for memory in self.memory)
+        pieces = torch.split(coefficients, [piece.size for piece in chunk.pieces])
+        for piece, block, scale in zip(pieces, chunk.blocks, chunk.scales, strict=True):
+            torch.mul(block, scale, out=piece)
+        points = self.basis.turn_to_points(coefficients, spare)
+        parts: tuple[Tensor, ...] = torch.split(points, sizes)
+        for image, part in zip(images, parts, strict=True):
+            # By stretches, because the last digits of a product depend on its rows.
+            along = None if self.inward is None else torch.mv(part, self.inward[image])
+            torch.addcmul(self.centre[image], part, self.spread[image], out=part)
+            if along is not None and self.radial is not None:
+                part.addr_(along, self.radial[image])
+        return points, parts
 
 
 def _answers(problem: Problem, sums: Tensor, classes: Tensor, weights: Tensor, counts: Tensor) -> Answers:
@@ -107,6 +102,7 @@ def _answers(problem: Problem, sums: Tensor, classes: Tensor, weights: Tensor, c
     yes, total, squares = weighed.unbind(0)
     told = squares - total**2 / n  # 0 where all answers are equal: they tell nothing
     told = torch.where(told > 1e-6 * n, told, 0.0)
-    signal = sums[:, 0] - per_row(problem.on_device(total / n)) * sums[:, 1]
+    signal = torch.addcmul(sums[:, 0], sums[:, 1], per_row(problem.on_device(-total / n)))
+    signal.mul_(per_row(problem.on_device(2.0 * (told > 0))))
     seen = torch.where(counts > 0, (yes + 0.5) / (n + 1), 0.5)
-    return Answers(2 * signal * per_row(problem.on_device(told > 0)), 4 * told, torch.special.ndtri(seen), classes)
+    return Answers(signal, 4 * told, torch.special.ndtri(seen), classes)

@@ -229,7 +229,7 @@ class ShapedDirections:
         for part in range(int(parts.max())):
             count = (counts * (part + 1)) // parts - (counts * part) // parts
             count = torch.where(part < parts, count, 0)
-            centre = border.point + problem.on_device(shift).unsqueeze(1) * unit * outward
+            centre = torch.addcmul(border.point, outward, per_row(problem.on_device(shift)) * unit)
             where = Sampling(rows, centre, shape.spread, shape.scaled * unit, across, iteration, part)
             classes = problem.notes.read("classes", rows, nothing)
             weights = torch.ones_like(classes) if self.contrast is None else self.contrast.weights(classes)

@@ -11,7 +11,6 @@ from popskipjump.attacks.parts.basis import Basis
 from popskipjump.geometry import per_row, row_sums
 
 _STRENGTHS = (0.0005, 0.002, 0.006, 0.02, 0.05, 0.1, 0.2, 0.4, 0.64)  # squared correlation of answer and normal
-_AT_ONCE = 16  # images whose evidence is weighed together
 _UNKNOWN = 0.3  # the same, before any answer
 _EVEN = 0.03  # share of the even spectrum that no evidence removes
 
@@ -71,19 +70,17 @@ def infer(basis: Basis, evidence: Evidence, prior: Tensor) -> Belief:
     noise + s tau_jk^2 weight^2: its likelihood depends on the energies of the bands alone.
     """
     device = evidence.signal.device
-    candidates, size = basis.candidates.to(device), basis.size.to(device)
+    candidates, size = basis.candidates.to(device), basis.size.tolist()
     strengths = torch.tensor(_STRENGTHS).to(device)
     energy = basis.by_band(evidence.signal**2)
-    strong = (strengths.reshape(-1, 1, 1) * candidates).flatten(0, 1)  # (s J, N)
-    fits = torch.empty(len(energy), len(strong), device=device)
-    # As many images at a time as the cache holds; sums of products, because what an image believes must not depend on
-    # its company, as the last digits of a matrix product do.
-    for start in range(0, len(energy), _AT_ONCE):
-        here = slice(start, start + _AT_ONCE)
-        squares, noise = evidence.weight[here].unsqueeze(1) ** 2, evidence.noise[here].unsqueeze(1)
-        variance = torch.addcmul(noise, strong, squares).clamp_(min=1e-30)
-        misfit = energy[here].unsqueeze(1) / variance
-        torch.sum(misfit.addcmul_(variance.log_(), size), dim=2, out=fits[here])
+    strong = (strengths.reshape(-1, 1, 1) * candidates).flatten(0, 1).T.contiguous()  # (N, s J)
+    squares, noise = evidence.weight**2, evidence.noise.clamp(min=1e-30)
+    fits = torch.zeros(len(energy), strong.shape[1], device=device)
+    # Band by band and without a sum or product over them: what an image believes must not depend on its company, as the
+    # last digits of a matrix product do.
+    for band, (tau, square, rest, found) in enumerate(zip(strong, squares.T, noise.T, energy.T, strict=True)):
+        variance = torch.addcmul(per_row(rest), per_row(square), tau)
+        fits.addcdiv_(per_row(found), variance).add_(variance.log_(), alpha=size[band])
     fits = fits.reshape(len(fits), len(strengths), -1).mul_(-0.5).add_(prior.unsqueeze(1))
     belief = torch.softmax(fits.flatten(1), dim=1).reshape(fits.shape)
     return Belief(_mean(basis, belief.sum(dim=1)), (belief.sum(dim=2) * strengths).sum(dim=1))

@@ -77,6 +77,7 @@ def from_pool(problem: Problem, pool: Pool, truth: Tensor, targets: Tensor | Non
         nearest: in the order of their distance, instead of one that depends on the seed.
     """
     flat = pool.images.reshape(len(pool.images), -1)
+    compared = flat.to(torch.float32) if nearest else flat
     labels = pool.labels.cpu()
 
     def propose(rows: Tensor, attempt: int) -> Tensor:
@@ -89,7 +90,9 @@ def from_pool(problem: Problem, pool: Pool, truth: Tensor, targets: Tensor | Non
                 chosen.append(problem.original[row])
                 continue
             if nearest:
-                size = l2_size(flat[candidates].to(torch.float32) - problem.original[row].cpu())
+                size = l2_size(compared - problem.original[row].cpu())[
+                    candidates
+                ]  # of all: cheaper than a copy of some
                 place = int(size.argsort(stable=True)[attempt % len(candidates)])
             else:
                 first = int(integers(root.reshape(1), 1, len(candidates)))
