@@ -29,18 +29,18 @@ def mutual_information(posterior: SigmoidPosterior) -> tuple[Tensor, Tensor]:
 def information(posterior: SigmoidPosterior) -> tuple[Floats, Floats]:
     """`mutual_information` as NumPy arrays, on which a search goes on."""
     weights, factors = posterior.weights, posterior.grid.factors
-    images, _, channels = weights.shape
+    images, places, channels = weights.shape
     flat = weights.reshape(-1, channels)
-    by_p = _rows(flat @ factors.channel_p, images) @ factors.place_p  # (B, n)
-    by_h = _rows(flat @ factors.channel_h, images) @ factors.place_h  # (B, n - 1)
-    return _gain(by_p.numpy()[:images], by_h.numpy()[:images])
+    by_p = _rows(flat @ factors.channel_p, images) @ factors.place_p
+    by_h = _rows(flat @ factors.channel_h, images) @ factors.place_h
+    return _gain(by_p.numpy()[:images, :places], by_h.numpy()[:images, : places - 1])
 
 
 def information_by_table(posterior: SigmoidPosterior) -> tuple[Floats, Floats]:
     """`information` from the full tables: for a small grid one product is faster than four, and exact."""
     images, places = len(posterior), posterior.grid.positions
     sums = (_rows(posterior.weights, images) @ posterior.grid.table).numpy()[:images]
-    return _gain(sums[:, :places], sums[:, places:])
+    return _gain(sums[:, :places], sums[:, places : 2 * places - 1])
 
 
 def _gain(weight: Floats, value: Floats) -> tuple[Floats, Floats]:

@@ -59,21 +59,23 @@ class Basis:
     def to_coefficients(self, points: Tensor) -> Tensor:
         """`(M, d)` -> `(M, d)`."""
         memory = torch.empty_like(points), torch.empty_like(points)
-        return self._transformed(points, [matrix.T for matrix in self._matrices], *memory)
+        return self._transformed(points, [matrix.T for matrix in self._matrices], *memory)[0]
 
     def to_points(self, coefficients: Tensor) -> Tensor:
         """`(M, d)` -> `(M, d)`, the inverse."""
         memory = torch.empty_like(coefficients), torch.empty_like(coefficients)
-        return self._transformed(coefficients, self._matrices, *memory)
+        return self._transformed(coefficients, self._matrices, *memory)[0]
 
-    def turn_to_points(self, coefficients: Tensor, spare: Tensor) -> Tensor:
-        """`to_points` on memory that is there: `(M, d)` twice, both written over -> the points, on one of them."""
+    def turn_to_points(self, coefficients: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
+        """`to_points` on memory that is there: `(M, d)` twice, both written over -> the points, and what is free."""
         return self._transformed(coefficients, self._matrices, spare, coefficients)
 
-    def _transformed(self, rows: Tensor, matrices: Sequence[Tensor], first: Tensor, second: Tensor) -> Tensor:
-        """Multiply each axis by its matrix: `(M, d)` and memory for it -> `(M, d)`."""
+    def _transformed(
+        self, rows: Tensor, matrices: Sequence[Tensor], first: Tensor, second: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Multiply each axis by its matrix: `(M, d)` and memory for it -> `(M, d)`, and the memory that is free."""
         if not self.has_spectrum:
-            return rows
+            return rows, first
         channels, height, width = self.axes
         across, down, along = (matrix.to(rows.device) for matrix in matrices)
         planes = rows.reshape(-1, height, width)
@@ -84,8 +86,8 @@ class Basis:
             result = _times(planes, along)
         if channels > 1:
             cube = result.reshape(-1, channels, height * width)
-            return _product(_for_each(across.T, cube), cube, first).reshape(rows.shape)
-        return result.reshape(rows.shape)
+            return _product(_for_each(across.T, cube), cube, first).reshape(rows.shape), second
+        return result.reshape(rows.shape), first
 
     def blurred(self, values: Tensor) -> Tensor:
         """The mean over the channels, smoothed over space: `(M, d)` -> `(M, d)`."""

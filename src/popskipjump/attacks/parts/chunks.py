@@ -12,6 +12,7 @@ from popskipjump.attacks.parts.pool import BLOCK, DirectionPool, block_rows, blo
 from popskipjump.attacks.problem import Problem
 
 CHUNK = 512  # rows of one call to the classifier: large enough for its best speed, small enough for the cache
+_REGISTER = 16  # float32 numbers that the widest processors take at once
 STRETCH = 128  # directions whose sum is taken in one go, whatever the chunks
 
 
@@ -19,6 +20,15 @@ def capacity_of(dimension: int) -> int:
     """Rows of one call at most."""
     block = block_rows(dimension)
     return CHUNK if block == BLOCK else block
+
+
+def empty_sums(images: int, dimension: int, device: torch.device) -> Tensor:
+    """Two sums for each image, `(A, 2, d)` of zeros.
+
+    Each of them begins at a vector register of its own: what a product adds to numbers that lie across two of them
+    depends, in the last digit and on some processors, on where they lie.
+    """
+    return torch.zeros(images, 2, dimension + -dimension % _REGISTER, device=device)[..., :dimension]
 
 
 class Piece(NamedTuple):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks.border import Border
-from popskipjump.attacks.parts.chunks import STRETCH, capacity_of, chunks_of, drawn, stretches
+from popskipjump.attacks.parts.chunks import STRETCH, capacity_of, chunks_of, drawn, empty_sums, stretches
 from popskipjump.attacks.parts.pool import DirectionPool, block_rows
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
@@ -134,7 +134,7 @@ def accumulate(
     block, capacity = block_rows(problem.dimension), capacity_of(problem.dimension)
     buffer = problem.memory("points", capacity)
     weights = torch.ones(2, capacity, device=problem.device)
-    sums = torch.zeros(len(counts), 2, problem.dimension, device=problem.device)
+    sums = empty_sums(len(counts), problem.dimension, problem.device)
     answers = torch.zeros(len(counts), device=problem.device)
     by_image, totals = border.point.unbind(0), sums.unbind(0)
     chunks = chunks_of(counts.tolist(), block, capacity, STRETCH)

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks.parts.basis import Basis
-from popskipjump.attacks.parts.chunks import STRETCH, Chunk, capacity_of, chunks_of, drawn, stretches
+from popskipjump.attacks.parts.chunks import STRETCH, Chunk, capacity_of, chunks_of, drawn, empty_sums, stretches
 from popskipjump.attacks.parts.contrast import SLOTS
 from popskipjump.attacks.parts.pool import DirectionPool, block_rows
 from popskipjump.attacks.problem import Problem
-from popskipjump.geometry import per_row
+from popskipjump.geometry import per_row, row_sums
 
 _PARTS_APART = 1000  # blocks of directions between the parts of an iteration
 
@@ -48,7 +48,7 @@ def sample(problem: Problem, where: Sampling, counts: Tensor, basis: Basis, weig
         basis: of the directions.
         weights: `(A, SLOTS)` of adversarial answers by class, on the device.
     """
-    sums = torch.zeros(len(counts), 2, problem.dimension, device=problem.device)
+    sums = empty_sums(len(counts), problem.dimension, problem.device)
     totals, classes = sums.unbind(0), torch.zeros_like(weights)
     block, capacity = block_rows(problem.dimension), capacity_of(problem.dimension)
     factors = torch.ones(2, capacity, device=problem.device)
@@ -84,14 +84,17 @@ class _Points:
         pieces = torch.split(coefficients, [piece.size for piece in chunk.pieces])
         for piece, block, scale in zip(pieces, chunk.blocks, chunk.scales, strict=True):
             torch.mul(block, scale, out=piece)
-        points = self.basis.turn_to_points(coefficients, spare)
+        points, free = self.basis.turn_to_points(coefficients, spare)
         parts: tuple[Tensor, ...] = torch.split(points, sizes)
-        for image, part in zip(images, parts, strict=True):
-            # By stretches, because the last digits of a product depend on its rows.
-            along = None if self.inward is None else torch.mv(part, self.inward[image])
-            torch.addcmul(self.centre[image], part, self.spread[image], out=part)
-            if along is not None and self.radial is not None:
-                part.addr_(along, self.radial[image])
+        if self.inward is None or self.radial is None:
+            for image, part in zip(images, parts, strict=True):
+                torch.addcmul(self.centre[image], part, self.spread[image], out=part)
+            return points, parts
+        # Products and their sums: the digits of a product with a vector depend on where its rows lie in memory.
+        for image, part, product in zip(images, parts, torch.split(free, sizes), strict=True):
+            torch.mul(part, self.inward[image], out=product)
+        for image, part, along in zip(images, parts, torch.split(row_sums(free), sizes), strict=True):
+            torch.addcmul(self.centre[image], part, self.spread[image], out=part).addr_(along, self.radial[image])
         return points, parts
 
 
