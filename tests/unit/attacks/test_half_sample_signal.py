@@ -29,7 +29,9 @@ def problem_with(floor: float = 0.0):
 def test_two_halves_agree_as_much_as_answer_and_normal(floor, shaped):
     signal = HalfSampleSignal(decay=0.5, doubt=100.0)
     problem, border = problem_with(floor)
-    direction = ShapedDirections(signal=signal, shaped=shaped, local=False, contrast=None, fewest=600, most=600)
+    direction = ShapedDirections(
+        signal=signal, shaped=shaped, likeness=0, local=False, contrast=None, fewest=600, most=600
+    )
     for iteration in range(1, 4):
         direction(problem, border, iteration)
     measured = signal.strength(problem, ROWS, torch.zeros(IMAGES, dtype=torch.float64))

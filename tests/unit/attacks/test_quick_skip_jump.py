@@ -208,7 +208,7 @@ def test_later_iterations_ask_in_more_directions():
         plane = Plane(unit(60), 0.5)
         problem = problem_of(plane, torch.zeros(3, 60), bounds=(-10.0, 10.0))
         border = border_of(problem, (unit(60) + unit(60, 1)).expand(3, 60).clone(), 0.5)
-        ShapedDirections(fewest=1, doubling=30)(problem, border, iteration)
+        ShapedDirections(fewest=1, doubling=30, likeness=0)(problem, border, iteration)
         asked[iteration] = problem.ledger.by_phase["direction"].to(torch.float64).mean()
     once = asked[10] / (1 + 10 / 30)
     for iteration, count in asked.items():
@@ -224,6 +224,8 @@ def test_later_iterations_ask_in_more_directions():
         lambda: ShapedDirections(part=0),
         lambda: ShapedDirections(doubling=0),
         lambda: ShapedDirections(decay=2),
+        lambda: ShapedDirections(likeness=-1),
+        lambda: ShapedDirections(fading=1.5),
         lambda: CarriedSearch(keep=-0.1),
         lambda: CarriedSearch(fewest=400),
         lambda: ArcStep(first=2.0),

@@ -6,7 +6,16 @@ import pytest
 import torch
 
 from popskipjump.attacks.parts.basis import Basis
-from popskipjump.attacks.parts.spectrum import Belief, Evidence, amplitudes, even, filtered, infer
+from popskipjump.attacks.parts.spectrum import (
+    Belief,
+    Evidence,
+    amplitudes,
+    even,
+    expected,
+    filtered,
+    infer,
+    resemblance,
+)
 from popskipjump.rng import Key, normal
 
 GREY = Basis((1, 28, 28))
@@ -23,6 +32,17 @@ def evidence_of(basis: Basis, spectrum: torch.Tensor, answers: int, seed: int = 
     y = y - y.mean()
     weight = (y**2).sum().expand(1, len(basis.size))
     return Evidence((y @ z).unsqueeze(0), weight, weight), unit
+
+
+def learned(basis: Basis, evidence: Evidence) -> Belief:
+    """What evidence says where all candidates were equally likely."""
+    return infer(basis, evidence, torch.zeros(len(evidence.signal), len(basis.candidates)))
+
+
+def random_change(basis: Basis, number: int, seed: int = 0) -> torch.Tensor:
+    """Noise with the spectrum of a candidate: `(1, d)`."""
+    amplitude = basis.spread(basis.candidates[number].sqrt().unsqueeze(0))
+    return basis.to_points(normal(Key(seed).root(), basis.dimension) * amplitude)
 
 
 def low_pass(basis: Basis, share: float) -> torch.Tensor:
@@ -44,7 +64,7 @@ def test_before_any_evidence_all_coefficients_are_equal(basis):
 @pytest.mark.parametrize("basis", [GREY, COLOUR], ids=["grey", "colour"])
 def test_a_belief_adds_up_to_one(basis):
     evidence, _ = evidence_of(basis, basis.candidates[3], 500)
-    belief = infer(basis, evidence)
+    belief = learned(basis, evidence)
     assert float((belief.variance[0] * basis.size).sum()) == pytest.approx(1, abs=1e-5)
 
 
@@ -52,7 +72,7 @@ def test_a_belief_adds_up_to_one(basis):
 def test_a_normal_of_low_frequencies_makes_the_belief_low_pass(seed):
     spectrum = low_pass(GREY, 0.1)
     evidence, _ = evidence_of(GREY, spectrum, 1000, seed)
-    assert share_within(GREY, infer(GREY, evidence), spectrum) > 0.6  # the even belief has a tenth
+    assert share_within(GREY, learned(GREY, evidence), spectrum) > 0.6  # the even belief has a tenth
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -64,14 +84,14 @@ def test_a_normal_of_high_grey_frequencies_is_recognised_in_colour_images(seed):
     spectrum = spectrum / (spectrum * COLOUR.size).sum()
     evidence, _ = evidence_of(COLOUR, spectrum, 2000, seed)
     even_share = float(COLOUR.size[spectrum > 0].sum()) / 3072
-    assert share_within(COLOUR, infer(COLOUR, evidence), spectrum) > 2.5 * even_share
+    assert share_within(COLOUR, learned(COLOUR, evidence), spectrum) > 2.5 * even_share
 
 
 @pytest.mark.parametrize("answers", [20, 200, 2000])
 @pytest.mark.parametrize("seed", range(3))
 def test_an_even_normal_leaves_the_belief_near_even(answers, seed):
     evidence, _ = evidence_of(GREY, GREY.candidates[0], answers, seed)
-    belief = infer(GREY, evidence)
+    belief = learned(GREY, evidence)
     participating = 1 / float((belief.variance[0] ** 2 * GREY.size).sum())
     # The mean of all candidates, which is the belief without any evidence, takes part with half of the dimension.
     assert participating > (0.4 if answers < 100 else 0.5) * GREY.dimension
@@ -79,7 +99,7 @@ def test_an_even_normal_leaves_the_belief_near_even(answers, seed):
 
 def test_few_answers_change_the_belief_little():
     evidence, _ = evidence_of(GREY, GREY.candidates[0], 4)
-    change = infer(GREY, evidence).variance / even(GREY, 1, torch.device("cpu")).variance
+    change = learned(GREY, evidence).variance / even(GREY, 1, torch.device("cpu")).variance
     assert 1 / 8 < float(change.min()) <= float(change.max()) < 8
 
 
@@ -87,14 +107,14 @@ def test_the_strength_of_clear_answers_is_believed_to_be_large_and_of_coins_smal
     clear, _ = evidence_of(GREY, low_pass(GREY, 0.1), 2000)
     coins = normal(Key(5).root(), GREY.dimension) * math.sqrt(2000)
     nothing = Evidence(coins, clear.weight, clear.noise)
-    assert float(infer(GREY, clear).strength) > 0.3
-    assert float(infer(GREY, nothing).strength) < 0.1
+    assert float(learned(GREY, clear).strength) > 0.3
+    assert float(learned(GREY, nothing).strength) < 0.1
 
 
 def test_the_belief_of_an_image_does_not_depend_on_its_company():
     pairs = [evidence_of(GREY, GREY.candidates[j], 300, seed=j)[0] for j in range(3)]
-    together = infer(GREY, Evidence(*(torch.cat(parts) for parts in zip(*pairs, strict=True))))
-    for row, alone in enumerate(infer(GREY, pair) for pair in pairs):
+    together = learned(GREY, Evidence(*(torch.cat(parts) for parts in zip(*pairs, strict=True))))
+    for row, alone in enumerate(learned(GREY, pair) for pair in pairs):
         assert torch.equal(together.variance[row], alone.variance[0])
         assert torch.equal(together.strength[row], alone.strength[0])
 
@@ -108,7 +128,7 @@ def test_old_evidence_fades():
 @pytest.mark.parametrize("least", [0.01, 0.1, 1.0])
 def test_directions_have_length_one_and_no_frequency_is_left_out(least):
     evidence, _ = evidence_of(GREY, low_pass(GREY, 0.1), 1000)
-    amplitude = amplitudes(GREY, infer(GREY, evidence), least)
+    amplitude = amplitudes(GREY, learned(GREY, evidence), least)
     assert float((amplitude**2 * GREY.size).sum()) == pytest.approx(1, abs=1e-5)
     assert float(amplitude.min() ** 2 / amplitude.max() ** 2) >= least * (1 - 1e-5)
 
@@ -118,7 +138,7 @@ def test_the_filter_brings_the_estimate_nearer_to_the_normal():
     gains = []
     for seed in range(5):
         evidence, unit = evidence_of(GREY, spectrum, 300, seed)
-        better = filtered(GREY, infer(GREY, evidence), evidence)[0]
+        better = filtered(GREY, learned(GREY, evidence), evidence)[0]
         plain, filtered_ = (float(v @ unit / v.norm()) for v in (evidence.signal[0], better))
         gains.append(filtered_ - plain)
     assert min(gains) > 0.1
@@ -133,7 +153,48 @@ def test_an_even_belief_filters_nothing():
 def test_equal_answers_give_no_direction_but_finite_numbers():
     nothing = torch.zeros(1, len(GREY.size))
     silent = Evidence(torch.zeros(1, GREY.dimension), nothing, nothing)
-    belief = infer(GREY, silent)
+    belief = learned(GREY, silent)
     assert torch.isfinite(belief.variance).all()
     assert torch.isfinite(belief.strength).all()
     assert torch.equal(filtered(GREY, belief, silent), torch.zeros(1, GREY.dimension))
+
+
+@pytest.mark.parametrize("number", range(len(GREY.candidates)))
+def test_a_change_makes_the_spectrum_it_has_the_likeliest(number):
+    prior = resemblance(GREY, random_change(GREY, number), 8.0)
+    assert int(prior.argmax()) == number
+    assert float(prior.exp().sum()) == pytest.approx(1, abs=1e-5)
+
+
+def test_before_any_evidence_the_belief_is_that_of_the_change():
+    number = 3
+    low = GREY.candidates[number] > 1 / GREY.dimension
+    belief = expected(GREY, resemblance(GREY, random_change(GREY, number), 8.0))
+    assert float((belief.variance[0] * GREY.size).sum()) == pytest.approx(1, abs=1e-5)
+    shares = [float((spectrum * GREY.size)[low].sum()) for spectrum in (belief.variance[0], GREY.candidates[0])]
+    assert shares[0] > 5 * shares[1]
+
+
+def test_without_likeness_all_spectra_are_equally_likely():
+    prior = resemblance(GREY, random_change(GREY, 3), 0.0)
+    torch.testing.assert_close(prior.exp(), torch.full_like(prior, 1 / len(GREY.candidates)))
+
+
+def test_a_change_of_nothing_makes_no_spectrum_likelier_and_finite_numbers():
+    prior = resemblance(COLOUR, torch.zeros(2, COLOUR.dimension), 8.0)
+    torch.testing.assert_close(prior.exp(), torch.full_like(prior, 1 / len(COLOUR.candidates)))
+
+
+def test_clear_evidence_outweighs_a_change_of_another_spectrum():
+    spectrum = low_pass(GREY, 0.1)
+    evidence, _ = evidence_of(GREY, spectrum, 1000)
+    high = resemblance(GREY, random_change(GREY, 10), 8.0)
+    assert share_within(GREY, expected(GREY, high), spectrum) < 0.1
+    assert share_within(GREY, infer(GREY, evidence, high), spectrum) > 0.5
+
+
+def test_the_likeness_of_an_image_does_not_depend_on_its_company():
+    changes = torch.cat([random_change(COLOUR, number) for number in range(3)])
+    together = resemblance(COLOUR, changes, 8.0)
+    for row in range(3):
+        assert torch.equal(resemblance(COLOUR, changes[row : row + 1], 8.0)[0], together[row])

@@ -134,7 +134,8 @@ class ShapedDirections:
         if "likely" not in problem.notes:
             change = border.point - problem.originals(border.rows)
             even_change = change / envelope(basis, change) if self.local else change
-            problem.notes.write("likely", border.rows, resemblance(basis, even_change, self.likeness))
+            power = self.likeness if problem.norm.round else 0.0  # for a cube every value counts, whatever its size
+            problem.notes.write("likely", border.rows, resemblance(basis, even_change, power))
         return problem.notes.read("likely", border.rows, 0.0)
 
     def _remembered(self, problem: Problem, rows: Tensor, basis: Basis, prior: Tensor) -> Belief:

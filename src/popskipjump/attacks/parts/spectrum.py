@@ -58,9 +58,9 @@ def resemblance(basis: Basis, change: Tensor, power: float) -> Tensor:
 
 
 def expected(basis: Basis, prior: Tensor) -> Belief:
-    """Before any evidence, with the candidates as likely as `prior` says: logarithms `(A, J)`."""
+    """Before any evidence, with the candidates as likely as `prior` says: logarithms `(A, J)`, but for a constant."""
     strength = torch.full((len(prior),), _UNKNOWN, device=prior.device)
-    return Belief(_mean(basis, prior.exp()), strength)
+    return Belief(_mean(basis, torch.softmax(prior, dim=1)), strength)
 
 
 def infer(basis: Basis, evidence: Evidence, prior: Tensor) -> Belief:
