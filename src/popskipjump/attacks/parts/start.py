@@ -90,9 +90,8 @@ def from_pool(problem: Problem, pool: Pool, truth: Tensor, targets: Tensor | Non
                 chosen.append(problem.original[row])
                 continue
             if nearest:
-                size = l2_size(compared - problem.original[row].cpu())[
-                    candidates
-                ]  # of all: cheaper than a copy of some
+                # From all images: cheaper than a copy of some of them.
+                size = l2_size(compared - problem.original[row].cpu())[candidates]
                 place = int(size.argsort(stable=True)[attempt % len(candidates)])
             else:
                 first = int(integers(root.reshape(1), 1, len(candidates)))
