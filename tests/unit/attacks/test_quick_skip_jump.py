@@ -216,6 +216,22 @@ def test_later_iterations_ask_in_more_directions():
     assert asked[50] > asked[10] + 3
 
 
+def test_a_border_at_the_original_itself_gives_finite_numbers():
+    original = torch.zeros(3, 60)
+    plane = Plane(unit(60), 0.0)
+    problem = problem_of(plane, original, noise=PlanarSigmoid(plane, 1.0, 0.1), bounds=(-10.0, 10.0))
+    border = border_of(problem, unit(60).expand(3, 60).clone(), 1.0)
+    assert border.distance.tolist() == [0.0] * 3
+    direction, advance, search = ShapedDirections(), ArcStep(), CarriedSearch()
+    for iteration in (1, 2, 3):
+        gradient = direction(problem, border, iteration)
+        outer = advance(problem, border, gradient, iteration)
+        assert bool(torch.isfinite(gradient).all())
+        assert bool(torch.isfinite(outer).all())
+        found = search(problem, border.rows, outer, iteration, border)
+        assert bool(torch.isfinite(found.point).all())
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -35,6 +35,7 @@ _FURTHEST = (-6.0, 30.0)  # shift of the sampling centre, in standard deviations
 _LOPSIDED = 1.5  # standard deviations: an imbalance that says that directions reach far beyond the border
 _SIGNS = 4.0  # times as many directions, where a step follows the sign of every value and small values count as well
 _ROOM = 0.25  # of the range of the bounds: root mean square of a value beyond which most are clipped
+_NEAREST = 1e-6  # of the range of the bounds: a border at the original itself must not make directions of length 0
 _EVIDENCE = ("signal", "weight", "noise")
 
 
@@ -154,7 +155,7 @@ class ShapedDirections:
         spread = envelope(basis, change) if self.local else torch.ones_like(change)
         amplitude = amplitudes(basis, belief, self.least)
         dimensions = _participating(basis, amplitude**2)
-        distance = problem.on_cpu(l2_size(change))
+        distance = problem.on_cpu(l2_size(change)).clamp(min=_NEAREST * problem.bounds.range)
         radius = self._radius(problem, border.rows, dimensions, distance)
         length = radius * distance
         size = length / problem.dimension**0.5
@@ -175,7 +176,7 @@ class ShapedDirections:
         width = problem.notes.read("width", rows, 0.0)
         scale = problem.notes.read("scale", rows, 1.0)
         radius = torch.sqrt((scale * self.radius) ** 2 + dimensions * (self.widths * width) ** 2)
-        room = _ROOM * problem.bounds.range * problem.dimension**0.5 / distance.clamp(min=1e-12)
+        room = _ROOM * problem.bounds.range * problem.dimension**0.5 / distance
         limit = torch.minimum(self.broad * width, room).clamp(min=max(self.reach, self.radius))
         return torch.minimum(radius, limit)
 
