@@ -351,6 +351,7 @@ def others(images: int | None, picture: Path | None) -> str:
 VARIANTS = {
     "balance": QuickSkipJump(direction=ShapedDirections(balance=0.0)),
     "shaped directions": QuickSkipJump(direction=ShapedDirections(shaped=False)),
+    "likeness of the first change": QuickSkipJump(direction=ShapedDirections(likeness=0.0)),
     "local directions": QuickSkipJump(direction=ShapedDirections(local=False)),
     "tangential directions": QuickSkipJump(direction=ShapedDirections(tangential=False)),
     "memory of what points out of the bounds": QuickSkipJump(direction=ShapedDirections(outward=None)),
