@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from popskipjump.errors import InputError
+from popskipjump.geometry import REGISTER
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
 _RANK_TOLERANCE = 1e-5  # of the largest singular value; at 1e-3 up to 16% of the information was lost
-_REGISTER = 16  # float32 numbers that the widest processors take at once
 _SURE = 1e-6  # the nearest a probability comes to 0 or 1, so that no answer is impossible
 
 
@@ -191,7 +191,7 @@ def _filled(matrix: Tensor) -> Tensor:
 
     In products with what is left over, the last digits of a row depend on where it stands, on some processors.
     """
-    return functional.pad(matrix, (0, -matrix.shape[1] % _REGISTER))
+    return functional.pad(matrix, (0, -matrix.shape[1] % REGISTER))
 
 
 def _low_rank(table: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from popskipjump.attacks.parts.pool import BLOCK, DirectionPool, block_rows, blocks_at_once
 from popskipjump.attacks.problem import Problem
+from popskipjump.geometry import REGISTER
 
 CHUNK = 512  # rows of one call to the classifier: large enough for its best speed, small enough for the cache
-_REGISTER = 16  # float32 numbers that the widest processors take at once
 STRETCH = 128  # directions whose sum is taken in one go, whatever the chunks
 
 
@@ -28,7 +28,7 @@ def empty_sums(images: int, dimension: int, device: torch.device) -> Tensor:
     Each of them begins at a vector register of its own: what a product adds to numbers that lie across two of them
     depends, in the last digit and on some processors, on where they lie.
     """
-    return torch.zeros(images, 2, dimension + -dimension % _REGISTER, device=device)[..., :dimension]
+    return torch.zeros(images, 2, dimension + -dimension % REGISTER, device=device)[..., :dimension]
 
 
 class Piece(NamedTuple):
