@@ -9,6 +9,7 @@ from popskipjump.attacks.parts.basis import Basis, basis_of, cosines
 from popskipjump.rng import Key, normal
 
 SHAPES = [(784,), (1, 28, 28), (3, 32, 32), (28, 28), (3, 100), (32, 32, 3), (2, 3, 4, 5), (16,), (5,), (2,), (1,)]
+SHAPES += [(28, 28, 1), (100, 2), (16, 1, 1)]
 every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 
@@ -106,11 +107,51 @@ def test_small_inputs_have_no_spectrum_and_no_patterns(shape):
         ((3, 32, 32), (3, 32, 32)),
         ((3, 100), (3, 1, 100)),
         ((5,), (1, 1, 5)),
+        ((64, 4, 4), (64, 4, 4)),
+        ((2, 3, 4, 5), (6, 4, 5)),
     ],
     ids=str,
 )
 def test_the_last_axes_are_space_and_the_others_channels(shape, axes):
     assert Basis(shape).axes == axes
+    assert Basis(shape).last_channels == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((28, 28, 1), (1, 28, 28)),
+        ((128, 1), (1, 1, 128)),
+        ((1, 1, 128), (1, 1, 128)),
+        ((16, 1, 1), (1, 1, 16)),
+        ((1, 1), (1, 1, 1)),
+    ],
+    ids=str,
+)
+def test_axes_of_one_value_do_not_count(shape, axes):
+    assert Basis(shape).axes == axes
+
+
+CHANNELS_LAST = [((32, 32, 3), (3, 32, 32)), ((5, 16, 12, 3), (15, 16, 12)), ((100, 2), (2, 1, 100))]
+
+
+@pytest.mark.parametrize(("shape", "axes"), CHANNELS_LAST, ids=str)
+def test_a_short_axis_behind_long_ones_holds_channels(shape, axes):
+    assert Basis(shape).axes == axes
+
+
+@pytest.mark.parametrize("shape", [shape for shape, _ in CHANNELS_LAST], ids=str)
+def test_where_the_channels_are_does_not_matter(shape):
+    last, first = Basis(shape), Basis((*shape[:-3], shape[-1], *shape[-3:-1]))
+
+    def moved(points):
+        return points.reshape(-1, *shape).movedim(-1, -len(shape[-3:])).reshape(points.shape)
+
+    points = points_of(last)
+    assert torch.equal(last.to_coefficients(points), first.to_coefficients(moved(points)))
+    assert torch.equal(moved(last.to_points(points)), first.to_points(points))
+    assert torch.equal(moved(last.blurred(points)), first.blurred(moved(points)))
+    assert torch.equal(moved(last.corners), first.corners)
 
 
 def test_a_flat_grey_image_lies_in_the_lowest_band():

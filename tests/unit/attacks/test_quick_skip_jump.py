@@ -263,3 +263,23 @@ def test_near_a_border_that_is_wider_than_the_distance_its_points_do_not_drift_t
     height = plane.height(torch.as_tensor(report.points))
     assert 0 < float(height.median()) < 0.2
     assert float((height > 0).double().mean()) > 0.7
+
+
+@pytest.mark.parametrize(
+    "shape", [(8, 8, 1), (8, 8, 3), (3, 8, 8), (64, 1), (16, 1, 1), (1, 1, 20), (20, 2), (7, 1)], ids=str
+)
+def test_inputs_of_any_shape_are_attacked(shape):
+    plane = plane_of(int(np.prod(shape)), height=0.2)
+    starts = starts_of(plane).reshape(COUNT, *shape)
+    report = evaluate(plane, middle(0, shape), ZEROS, "qsj", budget=400, verdict=0, starts=starts)
+    assert float(np.median(report.distances)) < 1.3 * 0.2
+    assert report.points.shape == (COUNT, *shape)
+
+
+def test_an_attack_takes_the_same_way_wherever_the_channels_are():
+    plane = plane_of(192, height=0.2)
+    moved = Plane(plane.normal.reshape(3, 8, 8).movedim(0, -1).flatten(), plane.offset)
+    starts = starts_of(plane).reshape(COUNT, 3, 8, 8)
+    first = evaluate(plane, middle(0, (3, 8, 8)), ZEROS, "qsj", budget=300, verdict=0, starts=starts)
+    last = evaluate(moved, middle(0, (8, 8, 3)), ZEROS, "qsj", budget=300, verdict=0, starts=starts.movedim(1, -1))
+    np.testing.assert_allclose(last.distances, first.distances, rtol=1e-3)

@@ -22,14 +22,18 @@ _PEAK = (0.2, 0.35, 0.5, 0.7, 1.0)
 _BLUR = 0.07  # over which part of the longer axis a local size is a mean
 _NOTHING = 1e-30  # weight in a blur below which a product, near float32's end, takes ten times as long
 _LEAST = 1e-3  # what every candidate leaves to the bands it does not favour
+_SHORT = 4  # an axis of so few values at the end is one of channels, if those before it are
+_LONG = 8  # as long as space is
 
 
 @dataclass(frozen=True)
 class Basis:
     """An orthonormal cosine basis of inputs of one shape, its bands, and candidates for the spectrum of a normal.
 
-    The last two axes (one, if the input has one or two short ones) are space, and the others are channels. A band
-    holds the coefficients of similar frequency, apart for the mean of the channels ("grey") and their differences.
+    The last two axes (one, if the input has one or two short ones) are space, and the others are channels; a short last
+    axis behind long ones holds channels as well, as in images of height, width and colours. Axes of one value do not
+    count. A band holds the coefficients of similar frequency, apart for the mean of the channels ("grey") and their
+    differences. Coefficients have their channels first, wherever the points have them.
     """
 
     shape: tuple[int, ...]
@@ -47,9 +51,21 @@ class Basis:
     @cached_property
     def axes(self) -> tuple[int, int, int]:
         """Channels, height, width."""
-        space = 2 if len(self.shape) >= 2 and min(self.shape[-2:]) >= 4 else 1
-        height = self.shape[-2] if space == 2 else 1
-        return self.dimension // (height * self.shape[-1]), height, self.shape[-1]
+        space = self._long[: len(self._long) - (self.last_channels > 1)]
+        flat = len(space) == 1 or min(space[-2:]) < (_SHORT if self.last_channels == 1 else _LONG)
+        height = 1 if flat else space[-2]
+        return self.dimension // (height * space[-1]), height, space[-1]
+
+    @cached_property
+    def last_channels(self) -> int:
+        """Values of a last axis that holds channels; 1 if there is none."""
+        behind = len(self._long) > 1 and self._long[-1] <= _SHORT and self._long[-2] >= _LONG
+        return self._long[-1] if behind else 1
+
+    @cached_property
+    def _long(self) -> tuple[int, ...]:
+        """The axes of more than one value."""
+        return tuple(size for size in self.shape if size > 1) or (1,)
 
     @cached_property
     def _matrices(self) -> list[Tensor]:
@@ -59,16 +75,32 @@ class Basis:
     def to_coefficients(self, points: Tensor) -> Tensor:
         """`(M, d)` -> `(M, d)`."""
         memory = torch.empty_like(points), torch.empty_like(points)
-        return self._transformed(points, [matrix.T for matrix in self._matrices], *memory)[0]
+        return self._transformed(self._channels_first(points), [matrix.T for matrix in self._matrices], *memory)[0]
 
     def to_points(self, coefficients: Tensor) -> Tensor:
         """`(M, d)` -> `(M, d)`, the inverse."""
         memory = torch.empty_like(coefficients), torch.empty_like(coefficients)
-        return self._transformed(coefficients, self._matrices, *memory)[0]
+        return self._channels_last(*self._transformed(coefficients, self._matrices, *memory))[0]
 
     def turn_to_points(self, coefficients: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
         """`to_points` on memory that is there: `(M, d)` twice, both written over -> the points, and what is free."""
-        return self._transformed(coefficients, self._matrices, spare, coefficients)
+        return self._channels_last(*self._transformed(coefficients, self._matrices, spare, coefficients))
+
+    def _channels_first(self, points: Tensor) -> Tensor:
+        """Points with the channels before space: `(M, d)` -> `(M, d)`."""
+        if self.last_channels == 1:
+            return points
+        _, height, width = self.axes
+        return points.view(len(points), -1, height, width, self.last_channels).movedim(-1, -3).reshape(points.shape)
+
+    def _channels_last(self, points: Tensor, spare: Tensor) -> tuple[Tensor, Tensor]:
+        """The inverse on memory that is there: `(M, d)` twice -> the points, and what is free."""
+        if self.last_channels == 1:
+            return points, spare
+        _, height, width = self.axes
+        turned = points.view(len(points), -1, self.last_channels, height, width).movedim(-3, -1)
+        spare.view(turned.shape).copy_(turned)
+        return spare, points
 
     def _transformed(
         self, rows: Tensor, matrices: Sequence[Tensor], first: Tensor, second: Tensor
@@ -92,7 +124,7 @@ class Basis:
     def blurred(self, values: Tensor) -> Tensor:
         """The mean over the channels, smoothed over space: `(M, d)` -> `(M, d)`."""
         channels, height, width = self.axes
-        planes = values.reshape(len(values), channels, height, width)
+        planes = self._channels_first(values).reshape(len(values), channels, height, width)
         planes = planes.mean(dim=1) if channels > 1 else planes.squeeze(1)
         reach = _BLUR * max(height, width)
         along = blur(width, reach).T.to(values.device)
@@ -101,9 +133,14 @@ class Basis:
             planes = torch.bmm(torch.bmm(_for_each(down, planes), planes), _for_each(along, planes))
         else:
             planes = _times(planes, along)
-        if channels > 1:
-            planes = planes.unsqueeze(1).expand(-1, channels, -1, -1)
-        return planes.reshape(values.shape)
+        return self._in_all_channels(planes)
+
+    def _in_all_channels(self, planes: Tensor) -> Tensor:
+        """The same in every channel: `(M, height, width)` -> `(M, d)`."""
+        channels, height, width = self.axes
+        leading = channels // self.last_channels
+        every = planes.reshape(-1, 1, height, width, 1).expand(-1, leading, -1, -1, self.last_channels)
+        return every.contiguous().view(-1, self.dimension)
 
     @cached_property
     def _frequency(self) -> Tensor:
@@ -170,7 +207,7 @@ class Basis:
     @cached_property
     def corners(self) -> Tensor:
         """`(k, d)` sharp regular patterns with both signs: checkers of two sizes, rows, columns."""
-        channels, height, width = self.axes
+        _, height, width = self.axes
         if not self.has_spectrum:
             return torch.zeros(0, self.dimension)
         row, column = (1 - 2 * (torch.arange(n) % 2) for n in (height, width))
@@ -178,7 +215,7 @@ class Basis:
         planes = [row.unsqueeze(1) * column, torch.ones(height, 1) * column, wide_row.unsqueeze(1) * wide_column]
         if height > 1:
             planes.append(row.unsqueeze(1) * torch.ones(1, width))
-        flat = torch.stack([plane.flatten().repeat(channels).to(torch.float32) for plane in planes])
+        flat = self._in_all_channels(torch.stack(planes).to(torch.float32))
         return torch.cat((flat, -flat))
 
 
