@@ -79,6 +79,9 @@ class NearerStart(Protocol):
     def __call__(self, problem: Problem, rows: Tensor, start: Tensor, locate: Locate) -> Border:
         """A near border for each image, from adversarial points `(A, d)`; `locate` finds it on a line."""
 
+    def anew(self, problem: Problem, border: Border, locate: Locate) -> Border:
+        """Begin elsewhere with the images whose line has no border at all; the others as they are."""
+
 
 class Direction(Protocol):
     """Estimates the border's normal, towards the adversarial side."""

@@ -58,7 +58,8 @@ class BoundaryWalk:
         # A search that the budget cut short, or that saw no border, may be anywhere: the place before it is better.
         broke = ~found.settled & (problem.affordable(border.rows) < getattr(self.locate, "per_step", 1))
         if self.accept is not None:
-            return Step(merge(self.accept(problem, found, border) & ~broke, found, border), ended)
+            taken = merge(self.accept(problem, found, border) & ~broke, found, border)
+            return Step(taken if self.start is None else self.start.anew(problem, taken, self.locate), ended)
         faint = _faint(found)
         # One bad direction makes a flat line, and the next may be better; but where the first one is flat, all will be.
         flat = torch.where(faint, problem.notes.read("flat", border.rows, _FLAT_LINES - 1.0) + 1, 0.0)

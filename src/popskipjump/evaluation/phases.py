@@ -14,6 +14,7 @@ CHECK_VOTES = 5  # majority of so many answers decides whether an image, or a st
 RECHECK_VOTES = (
     25  # before an image is given up as misclassified: at 10% flips, 1 in 100 loses the first vote by chance
 )
+ASSURED_VOTES = 9  # before a guess is taken for a starting point: of many guesses, some win the first vote by chance
 START_TRIES = 25
 
 
@@ -49,7 +50,8 @@ def prepare(
         why = Status.BAD_START
     else:
         propose = from_noise(problem) if begin is None else from_pool(problem, begin, truth, goal, nearest)
-        start, found = find_starts(problem, rows, propose, START_TRIES, CHECK_VOTES)
+        assured = ASSURED_VOTES if begin is None else 0  # images of a pool are known to be of another class
+        start, found = find_starts(problem, rows, propose, START_TRIES, CHECK_VOTES, assured)
         why = Status.NO_START
     stays = leave(rows, ~found, why)
     return rows[stays], start[stays.to(problem.device)]

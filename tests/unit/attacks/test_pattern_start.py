@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from attack_toys import Seen, problem_of
+from attack_toys import Seen, border_of, problem_of
 
 from popskipjump.attacks.parts.basis import basis_of
 from popskipjump.attacks.parts.carried import CarriedSearch
@@ -147,7 +147,58 @@ def test_the_patterns_of_an_image_do_not_depend_on_its_company():
     assert torch.equal(searched(alone, start[2:]).point[0], together.point[2])
 
 
-@pytest.mark.parametrize("wrong", [{"within": 1.0}, {"shrink": 0.0}, {"votes": 0}, {"shrinks": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"within": 1.0}, {"shrink": 0.0}, {"votes": 0}, {"shrinks": 0}, {"assured": 0}, {"tries": 0}]
+)
 def test_a_pattern_start_refuses_what_cannot_work(wrong):
-    with pytest.raises(InputError, match="within and shrink"):
+    with pytest.raises(InputError, match=f"{next(iter(wrong))}.*(shares|at least 1)"):
         PatternStart(**wrong)
+
+
+def lost(problem, missing: float = 1.0, turned: float = 0.0):
+    """A border on lines that lead to where nothing is adversarial, after a look at the rays as they are."""
+    count = len(problem.original)
+    rows, nowhere = torch.arange(count), problem.original + 0.1
+    problem.notes.write("missing", rows, torch.full((count,), missing, dtype=torch.float64))
+    problem.notes.write("turned", rows, torch.full((count,), turned, dtype=torch.float64))
+    return border_of(problem, nowhere, 0.5)
+
+
+def far_plane() -> Plane:
+    return Plane(-torch.ones(D), -0.3 * D)  # adversarial below a mean of 0.3
+
+
+def test_an_image_whose_line_has_no_border_begins_elsewhere():
+    problem, *_ = setting(far_plane(), noise=Flip(0.1))
+    begun_anew = PatternStart().anew(problem, lost(problem), CarriedSearch())
+    assert far_plane().labels(begun_anew.outer).tolist() == [1, 1, 1]
+    assert float((begun_anew.distance / (0.2 * D**0.5) - 1).abs().max()) < 0.05
+
+
+@pytest.mark.parametrize("notes", [{"missing": 0.0}, {"turned": 0.3}])
+def test_an_image_that_may_have_a_border_is_left_alone(notes):
+    problem, _, seen = setting(far_plane())
+    before = lost(problem, **notes)
+    assert PatternStart().anew(problem, before, CarriedSearch()) is before
+    assert not seen.points
+
+
+def test_an_image_whose_line_ends_on_the_adversarial_side_is_left_alone():
+    problem, _, seen = setting(Plane(torch.ones(D), 0.55 * D))
+    before = lost(problem)
+    after = PatternStart().anew(problem, before, CarriedSearch())
+    assert torch.equal(after.outer, before.outer)
+    assert torch.equal(seen.all_points().unique(), before.outer.unique())
+
+
+def test_where_no_other_start_is_found_an_image_stays_where_it_is():
+    problem, _, _ = setting(Sphere(torch.full((D,), 0.5), 100.0))
+    before = lost(problem)
+    assert torch.equal(PatternStart().anew(problem, before, CarriedSearch()).point, before.point)
+
+
+def test_a_targeted_attack_does_not_look_for_its_target_in_noise():
+    problem, _, seen = setting(far_plane(), targets=torch.ones(3, dtype=torch.int64))
+    before = lost(problem)
+    assert PatternStart().anew(problem, before, CarriedSearch()) is before
+    assert not seen.points

@@ -6,13 +6,17 @@ import torch
 from attack_toys import border_of, problem_of, unit
 
 from popskipjump import InputError, Plane, Sphere, evaluate
+from popskipjump.attacks.base import run
 from popskipjump.attacks.parts.advance import ArcStep, FullStep
 from popskipjump.attacks.parts.carried import CarriedSearch
 from popskipjump.attacks.parts.halves import HalfSampleSignal
 from popskipjump.attacks.parts.shaped import ShapedDirections
 from popskipjump.attacks.quick_skip_jump import QuickSkipJump
+from popskipjump.metrics import border_distance
+from popskipjump.noise import Flip
 from popskipjump.oracles import PlanarSigmoid
 from popskipjump.rng import Key, normal, uniform
+from popskipjump.types import Status
 
 COUNT = 3
 ZEROS = torch.zeros(COUNT, dtype=torch.int64)
@@ -283,3 +287,17 @@ def test_an_attack_takes_the_same_way_wherever_the_channels_are():
     first = evaluate(plane, middle(0, (3, 8, 8)), ZEROS, "qsj", budget=300, verdict=0, starts=starts)
     last = evaluate(moved, middle(0, (8, 8, 3)), ZEROS, "qsj", budget=300, verdict=0, starts=starts.movedim(1, -1))
     np.testing.assert_allclose(last.distances, first.distances, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dimension", [5, 100])
+def test_a_false_start_does_not_cost_the_image(dimension):
+    """At 25% flips, one guess in ten that is not adversarial wins three of five votes."""
+    plane = plane_of(dimension, height=0.15)
+    images = 0.45 + 0.1 * uniform(Key(9).roots(torch.arange(20)), dimension)
+    starts = 0.5 - 0.3 * plane.normal / plane.normal.norm() + torch.zeros_like(images)  # away from the border
+    truth = plane.labels(images)
+    problem = problem_of(plane, images, truth, noise=Flip(0.25))
+    walk = QuickSkipJump(iterations=8).build(dimension)
+    result = run(walk, problem, torch.arange(20), starts, [Status.RUNNING] * 20)
+    met = torch.isfinite(border_distance(plane, images, result.points, truth))
+    assert int(met.sum()) >= 18

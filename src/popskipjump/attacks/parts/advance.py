@@ -106,7 +106,8 @@ class ArcStep:
         """See `Advance`."""
         rows, notes = border.rows, problem.notes
         angle = self._angle(problem, rows) if problem.norm.round else self._scheduled(border, iteration)
-        again = notes.read("again", rows, 0.0) > 0
+        # Where all answers were equal there is no direction to turn to; the ray as it is can be measured again.
+        again = (notes.read("again", rows, 0.0) > 0) | (notes.read("told", rows, 1.0) == 0)
         notes.write("again", rows, torch.zeros_like(angle))
         notes.write("angle", rows, angle)
         notes.write("before", rows, border.distance)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from popskipjump.attacks.border import Border, Locate, replace_rows
 from popskipjump.attacks.parts.basis import Basis, basis_of
-from popskipjump.attacks.parts.start import majority_adversarial
+from popskipjump.attacks.parts.start import find_starts, from_noise, majority_adversarial
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
 from popskipjump.geometry import clip, per_row
@@ -42,16 +42,22 @@ class PatternStart:
         shrink: how much nearer a line is tried again after each success.
         votes: answers about one point at most, and about the best pattern in the end.
         shrinks: how often at most.
+        assured: answers about a line that seems to have no border, and about a new start instead.
+        tries: new starts that are tried at most.
     """
 
     within: float = 0.85
     shrink: float = 0.6
     votes: int = 7
     shrinks: int = 20
+    assured: int = 15
+    tries: int = 25
 
     def __post_init__(self) -> None:
-        if not (0 < self.within < 1 and 0 < self.shrink < 1 and self.votes >= 1 and self.shrinks >= 1):
-            raise InputError(f"within and shrink are shares, votes and shrinks at least 1: {self}.")
+        if not (0 < self.within < 1 and 0 < self.shrink < 1):
+            raise InputError(f"within and shrink are shares: {self}.")
+        if min(self.votes, self.shrinks, self.assured, self.tries) < 1:
+            raise InputError(f"votes, shrinks, assured and tries are at least 1: {self}.")
 
     def __call__(self, problem: Problem, rows: Tensor, start: Tensor, locate: Locate) -> Border:
         """See `NearerStart`."""
@@ -66,7 +72,27 @@ class PatternStart:
                 there = point[problem.there(lost)]
                 again = self._located(problem, rows[lost], there, beyond, whole[lost], locate)
                 border = replace_rows(border, lost, again)
-        return border
+        return self.anew(problem, border, locate)
+
+    def anew(self, problem: Problem, border: Border, locate: Locate) -> Border:
+        """See `NearerStart`.
+
+        Under noise a point may win the few votes for a start by chance, and then there is no border on the way to it,
+        nor near it. It shows when a ray is looked at as it is, and many votes at its outer end tell for certain.
+        """
+        notes, rows = problem.notes, border.rows
+        unseen = (notes.read("missing", rows, 0.0) > 0) & (notes.read("turned", rows, 0.0) == 0)
+        lost = unseen.nonzero().flatten()
+        if not len(lost) or isinstance(problem.criterion, Targeted):  # noise is hardly ever of a given class
+            return border
+        outer = border.outer[problem.there(lost)]
+        lost = lost[~majority_adversarial(problem, outer, rows[lost], self.assured, "start")]
+        start, found = find_starts(problem, rows[lost], from_noise(problem), self.tries, self.votes, self.assured)
+        lost, start = lost[found], start[problem.there(found)]
+        if not len(lost):
+            return border
+        whole = torch.ones(len(lost), dtype=torch.float64)
+        return replace_rows(border, lost, self._located(problem, rows[lost], start, 1.0, whole, locate))
 
     def search(self, problem: Problem, rows: Tensor, start: Tensor) -> Reached:
         """The nearest points that seem adversarial, on the starting line or along a pattern: from `(A, d)`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks.border import Border
+from popskipjump.attacks.parts.balance import Balance
 from popskipjump.attacks.parts.basis import Basis, basis_of
 from popskipjump.attacks.parts.contrast import SLOTS, ClassContrast
 from popskipjump.attacks.parts.direction import spare
@@ -31,9 +33,8 @@ from popskipjump.errors import InputError
 from popskipjump.geometry import l2_size, per_row, row_sums
 from popskipjump.sigmoid import answer_correlation
 
-_FURTHEST = (-6.0, 30.0)  # shift of the sampling centre, in standard deviations of the directions along the normal
-_LOPSIDED = 1.5  # standard deviations: an imbalance that says that directions reach far beyond the border
 _SIGNS = 4.0  # times as many directions, where a step follows the sign of every value and small values count as well
+_AT_FIRST = 40  # of these at most in the first iteration, and growing as PSJ's: the first steps need large values alone
 _ROOM = 0.25  # of the range of the bounds: root mean square of a value beyond which most are clipped
 _NEAREST = 1e-6  # of the range of the bounds: a border at the original itself must not make directions of length 0
 _EVIDENCE = ("signal", "weight", "noise")
@@ -197,7 +198,8 @@ class ShapedDirections:
         search = border.searched.to(torch.float64).clamp(8, 200 if iteration > 1 else 12)
         wanted = self.factor * (1 + iteration / self.doubling) * (dimensions * search / strength).sqrt()
         if not problem.norm.round:
-            wanted *= _SIGNS
+            most = _AT_FIRST * math.sqrt(iteration) * (2 / math.pi) / strength
+            wanted = torch.maximum(wanted, torch.minimum(_SIGNS * wanted, most))
         return torch.minimum(wanted.clamp(self.fewest, self.most).to(torch.int64), spare(problem, border))
 
     def _ask(
@@ -220,10 +222,9 @@ class ShapedDirections:
         change = border.point - problem.originals(rows)
         outward = change / per_row(l2_size(change)).clamp(min=1e-12)
         across = outward if self.tangential and problem.norm.round else None  # a cube's surface is no sphere
-        shift = problem.notes.read("shift", rows, 0.0)
+        balance = Balance.remembered(problem, rows)
         signal = torch.zeros_like(change)
         squares = torch.zeros_like(shape.unit)
-        imbalance = torch.zeros_like(shape.unit)
         nothing = torch.zeros(SLOTS, device=problem.device)
         half = None
         fewest = 1 if self.signal is None else 2
@@ -231,7 +232,7 @@ class ShapedDirections:
         for part in range(int(parts.max())):
             count = (counts * (part + 1)) // parts - (counts * part) // parts
             count = torch.where(part < parts, count, 0)
-            centre = torch.addcmul(border.point, outward, per_row(problem.on_device(shift)) * unit)
+            centre = torch.addcmul(border.point, outward, per_row(problem.on_device(balance.shift)) * unit)
             where = Sampling(rows, centre, shape.spread, shape.scaled * unit, across, iteration, part)
             classes = problem.notes.read("classes", rows, nothing)
             weights = torch.ones_like(classes) if self.contrast is None else self.contrast.weights(classes)
@@ -241,19 +242,10 @@ class ShapedDirections:
             squares += answers.squares
             if self.signal is not None and half is None:
                 half = Half(answers.signal, answers.squares, count)
-            imbalance = torch.where(count > 0, answers.imbalance, imbalance)
-            if self.balance:
-                shift = (shift - self.balance * answers.imbalance).clamp(*_FURTHEST)
-        self._note_balance(problem, rows, shift, imbalance)
+            balance = balance.corrected(answers.imbalance, count > 0, self.balance)
+        balance.note(problem, rows)
+        problem.notes.write("told", rows, (squares > 0).to(torch.float64))
         return signal, squares, half
-
-    @staticmethod
-    def _note_balance(problem: Problem, rows: Tensor, shift: Tensor, imbalance: Tensor) -> None:
-        """Keep the shift; shorten the directions where no shift could balance them."""
-        scale = problem.notes.read("scale", rows, 1.0)
-        too_long = (imbalance.abs() > _LOPSIDED) & (shift.abs() > 2)
-        problem.notes.write("scale", rows, torch.where(too_long, 0.4 * scale, 1.15 * scale).clamp(0.01, 1.0))
-        problem.notes.write("shift", rows, torch.where(too_long, 0.0, shift))
 
     def _learn(self, problem: Problem, rows: Tensor, basis: Basis, new: Evidence, prior: Tensor) -> Belief:
         """Add to the evidence for the spectrum, and weigh it."""

@@ -47,8 +47,18 @@ def majority_adversarial(problem: Problem, points: Tensor, rows: Tensor, votes: 
     return 2 * yes > asked
 
 
-def find_starts(problem: Problem, rows: Tensor, propose: Propose, tries: int, votes: int) -> tuple[Tensor, Tensor]:
+def find_starts(
+    problem: Problem, rows: Tensor, propose: Propose, tries: int, votes: int, assured: int = 0
+) -> tuple[Tensor, Tensor]:
     """Try proposals until the majority of a few votes calls one adversarial.
+
+    Args:
+        problem: what is asked.
+        rows: `(A,)`.
+        propose: where to look.
+        tries: proposals at most.
+        votes: answers about each.
+        assured: answers about one that won these votes. Of many guesses, some win a few votes by chance alone.
 
     Returns:
         points `(A, d)`, and bool `(A,)` whether one was found.
@@ -56,11 +66,14 @@ def find_starts(problem: Problem, rows: Tensor, propose: Propose, tries: int, vo
     points = problem.originals(rows).clone()
     found = torch.zeros(len(rows), dtype=torch.bool)
     for attempt in range(tries):
-        going = (~found & (problem.affordable(rows) > 0)).nonzero().flatten()
+        going = ((~found) & (problem.affordable(rows) > 0)).nonzero().flatten()
         if not len(going):
             break
         candidates = propose(rows[going], attempt)
-        good = majority_adversarial(problem, candidates, rows[going], votes, "start")
+        good = majority_adversarial(problem, candidates, rows[going], votes, "start").nonzero().flatten()
+        if assured and len(good):
+            there = candidates[problem.there(good)]
+            good = good[majority_adversarial(problem, there, rows[going[good]], assured, "start")]
         points[problem.there(going[good])] = candidates[problem.there(good)]
         found[going[good]] = True
     return points, found
