@@ -246,6 +246,7 @@ def test_a_border_at_the_original_itself_gives_finite_numbers():
         lambda: ShapedDirections(decay=2),
         lambda: ShapedDirections(likeness=-1),
         lambda: ShapedDirections(fading=1.5),
+        lambda: ShapedDirections(trust=-0.1),
         lambda: CarriedSearch(keep=-0.1),
         lambda: CarriedSearch(fewest=400),
         lambda: ArcStep(first=2.0),

@@ -14,6 +14,7 @@ from popskipjump.attacks.parts.spectrum import (
     expected,
     filtered,
     infer,
+    mixed,
     resemblance,
 )
 from popskipjump.rng import Key, normal
@@ -34,9 +35,13 @@ def evidence_of(basis: Basis, spectrum: torch.Tensor, answers: int, seed: int = 
     return Evidence((y @ z).unsqueeze(0), weight, weight), unit
 
 
-def learned(basis: Basis, evidence: Evidence) -> Belief:
+NOISELESS = torch.tensor([2 / math.pi])  # strength of an answer
+
+
+def learned(basis: Basis, evidence: Evidence, strength: torch.Tensor = NOISELESS) -> Belief:
     """What evidence says where all candidates were equally likely."""
-    return infer(basis, evidence, torch.zeros(len(evidence.signal), len(basis.candidates)))
+    images = len(evidence.signal)
+    return infer(basis, evidence, torch.zeros(images, len(basis.candidates)), strength.expand(images))
 
 
 def random_change(basis: Basis, number: int, seed: int = 0) -> torch.Tensor:
@@ -190,7 +195,7 @@ def test_clear_evidence_outweighs_a_change_of_another_spectrum():
     evidence, _ = evidence_of(GREY, spectrum, 1000)
     high = resemblance(GREY, random_change(GREY, 10), 8.0)
     assert share_within(GREY, expected(GREY, high), spectrum) < 0.1
-    assert share_within(GREY, infer(GREY, evidence, high), spectrum) > 0.5
+    assert share_within(GREY, infer(GREY, evidence, high, NOISELESS), spectrum) > 0.5
 
 
 def test_the_likeness_of_an_image_does_not_depend_on_its_company():
@@ -198,3 +203,25 @@ def test_the_likeness_of_an_image_does_not_depend_on_its_company():
     together = resemblance(COLOUR, changes, 8.0)
     for row in range(3):
         assert torch.equal(resemblance(COLOUR, changes[row : row + 1], 8.0)[0], together[row])
+
+
+@pytest.mark.parametrize("basis", [GREY, COLOUR], ids=["grey", "colour"])
+def test_a_prior_that_is_not_trusted_in_full_leaves_every_spectrum_a_chance(basis):
+    prior = resemblance(basis, random_change(basis, 3), 200.0)  # as good as certain
+    chances = mixed(prior, 0.9).exp()
+    torch.testing.assert_close(chances.sum(dim=1), torch.ones(1))
+    assert float(chances.min()) >= 0.99 * 0.1 / len(basis.candidates)
+    torch.testing.assert_close(mixed(prior, 0.0).exp(), torch.full_like(prior, 1 / len(basis.candidates)))
+    torch.testing.assert_close(mixed(prior, 1.0).exp(), prior.exp())
+
+
+def test_strong_answers_that_do_not_show_in_low_frequencies_speak_against_them():
+    """Where answers may be weak, nothing seen in a few bands says nothing; where they are strong, it tells."""
+    high = GREY.candidates[9]
+    low = resemblance(GREY, random_change(GREY, 2), 8.0)
+    few = [evidence_of(GREY, high, 400, seed)[0] for seed in range(5)]
+    believed = [
+        [share_within(GREY, infer(GREY, evidence, low, strength), low_pass(GREY, 0.1)) for evidence in few]
+        for strength in (NOISELESS, NOISELESS / 300)
+    ]
+    assert sum(believed[0]) < 0.5 * sum(believed[1])

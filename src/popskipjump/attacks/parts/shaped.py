@@ -26,6 +26,7 @@ from popskipjump.attacks.parts.spectrum import (
     expected,
     filtered,
     infer,
+    mixed,
     resemblance,
 )
 from popskipjump.attacks.problem import Problem
@@ -65,6 +66,7 @@ class ShapedDirections:
         likeness: how much the spectrum of the change at the first border says of the normal's beforehand: the power of
             their overlap; 0 takes all spectra for equally likely.
         fading: what is left of that with each iteration, because the walk uses up what it began with.
+        trust: how likely it is that the first change says anything; if not, all spectra are equally likely.
         local: directions are strong where the walk has changed the input already.
         tangential: draw across the ray.
         decay: how much of the evidence for the spectrum lasts to the next iteration.
@@ -87,6 +89,7 @@ class ShapedDirections:
     shaped: bool = True
     likeness: float = 8.0
     fading: float = 0.95
+    trust: float = 0.9
     local: bool = True
     tangential: bool = True
     decay: float = 0.9
@@ -103,17 +106,20 @@ class ShapedDirections:
             )
         if not (1 <= self.fewest <= self.most and min(self.part, self.doubling) >= 1):
             raise InputError(f"directions of an iteration and of a part, and doubling, are at least 1: {self}.")
-        if not (0 <= self.decay <= 1 and 0 <= self.fading <= 1 and 0 < self.least <= 1):
-            raise InputError(f"decay, fading and least are shares: {self}.")
+        if not (min(self.decay, self.fading, self.trust) >= 0 and max(self.decay, self.fading, self.trust) <= 1):
+            raise InputError(f"decay, fading and trust are shares: {self}.")
+        if not 0 < self.least <= 1:
+            raise InputError(f"least is a share above 0: {self}.")
 
     def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
         """See `Direction`."""
         rows, basis = border.rows, basis_of(problem.shape)
-        prior = self._prior(problem, border, basis) * self.fading ** (iteration - 1)
+        prior = mixed(self._prior(problem, border, basis) * self.fading ** (iteration - 1), self.trust)
         belief = self._remembered(problem, rows, basis, prior)
         outward = self.outward if problem.norm.round else None  # every sign counts for a cube
         shape = self._shape(problem, border, basis, belief, outward)
-        counts = self._counts(problem, border, shape, belief, iteration)
+        strength = self._strength(problem, rows, shape)
+        counts = self._counts(problem, border, shape, belief, strength, iteration)
         signal, squares, half = self._ask(problem, border, shape, counts, iteration)
         told = per_row(problem.on_device(squares))
         if outward is not None:
@@ -125,7 +131,7 @@ class ShapedDirections:
             halves = (half, Half(signal - half.signal, squares - half.squares, counts - half.counts))
             _compare(self.signal, problem, rows, shape, halves, belief)
         if self.shaped:
-            belief = self._learn(problem, rows, basis, evidence, prior)
+            belief = self._learn(problem, rows, basis, evidence, prior, strength)
         return basis.to_points(filtered(basis, belief, evidence)) * shape.seen
 
     def _prior(self, problem: Problem, border: Border, basis: Basis) -> Tensor:
@@ -181,19 +187,23 @@ class ShapedDirections:
         limit = torch.minimum(self.broad * width, room).clamp(min=max(self.reach, self.radius))
         return torch.minimum(radius, limit)
 
-    def _counts(self, problem: Problem, border: Border, shape: Shape, belief: Belief, iteration: int) -> Tensor:
+    def _strength(self, problem: Problem, rows: Tensor, shape: Shape) -> Tensor:
+        """How much an answer should tell, by the noise of the last search: squared correlation, float64 `(A,)`."""
+        width = problem.notes.read("width", rows, 0.0).clamp(min=1e-6)
+        steep = shape.relative / (4 * width)  # slope of the transition along a direction of standard deviation 1
+        lost = problem.notes.read("lost", rows, 0.0)
+        strength = answer_correlation(torch.zeros_like(steep), steep, 1.0, lost).clamp(min=1e-2) ** 2
+        return strength if self.signal is None else self.signal.strength(problem, rows, strength)
+
+    def _counts(
+        self, problem: Problem, border: Border, shape: Shape, belief: Belief, strength: Tensor, iteration: int
+    ) -> Tensor:
         """How many directions pay: int64 `(A,)`.
 
         A step gains in proportion to the squared cosine, n k / (K + n k) for n answers of strength k on a normal of K
         dimensions, and costs n + m with a search of m: the gain per query is largest at n = sqrt(K m / k).
         """
         dimensions = _participating(shape.basis, belief.variance) * problem.on_cpu(evenness(shape.spread))
-        width = problem.notes.read("width", border.rows, 0.0).clamp(min=1e-6)
-        lost = problem.notes.read("lost", border.rows, 0.0)
-        steep = shape.relative / (4 * width)  # slope of the transition along a direction of standard deviation 1
-        strength = answer_correlation(torch.zeros_like(steep), steep, 1.0, lost).clamp(min=1e-2) ** 2
-        if self.signal is not None:
-            strength = self.signal.strength(problem, border.rows, strength)
         # The first search covered the whole line; those to come will not.
         search = border.searched.to(torch.float64).clamp(8, 200 if iteration > 1 else 12)
         wanted = self.factor * (1 + iteration / self.doubling) * (dimensions * search / strength).sqrt()
@@ -247,12 +257,14 @@ class ShapedDirections:
         problem.notes.write("told", rows, (squares > 0).to(torch.float64))
         return signal, squares, half
 
-    def _learn(self, problem: Problem, rows: Tensor, basis: Basis, new: Evidence, prior: Tensor) -> Belief:
+    def _learn(
+        self, problem: Problem, rows: Tensor, basis: Basis, new: Evidence, prior: Tensor, strength: Tensor
+    ) -> Belief:
         """Add to the evidence for the spectrum, and weigh it."""
         evidence = new
         if _EVIDENCE[0] in problem.notes:
             evidence = Evidence(*(problem.notes.read(name, rows, 0.0) for name in _EVIDENCE)).after(new, self.decay)
-        belief = infer(basis, evidence, prior)
+        belief = infer(basis, evidence, prior, problem.on_device(strength))
         for name, values in zip((*_EVIDENCE, "variance", "strength"), (*evidence, *belief), strict=True):
             problem.notes.write(name, rows, values)
         return belief

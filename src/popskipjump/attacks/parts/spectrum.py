@@ -12,6 +12,9 @@ from popskipjump.geometry import per_row, row_sums
 
 _STRENGTHS = (0.0005, 0.002, 0.006, 0.02, 0.05, 0.1, 0.2, 0.4, 0.64)  # squared correlation of answer and normal
 _UNKNOWN = 0.3  # the same, before any answer
+_USUAL = 0.7  # of the strength that the noise leaves to be expected: borders are not flat
+_FACTOR = 1.0  # natural logarithm of a usual factor between the strength and this
+_ANY = 0.1  # share of a prior of the strength that knows nothing
 _EVEN = 0.03  # share of the even spectrum that no evidence removes
 
 
@@ -57,17 +60,27 @@ def resemblance(basis: Basis, change: Tensor, power: float) -> Tensor:
     return torch.log_softmax(power * overlap.clamp(min=1e-6).log(), dim=1)
 
 
+def mixed(prior: Tensor, trust: float) -> Tensor:
+    """A prior that holds with some probability, where otherwise all are equally likely: logarithms `(A, J)`, the same.
+
+    So no candidate is so unlikely that a few iterations of evidence could not bring it back.
+    """
+    return torch.log(trust * torch.softmax(prior, dim=1) + (1 - trust) / prior.shape[1])
+
+
 def expected(basis: Basis, prior: Tensor) -> Belief:
     """Before any evidence, with the candidates as likely as `prior` says: logarithms `(A, J)`, but for a constant."""
     strength = torch.full((len(prior),), _UNKNOWN, device=prior.device)
     return Belief(_mean(basis, torch.softmax(prior, dim=1)), strength)
 
 
-def infer(basis: Basis, evidence: Evidence, prior: Tensor) -> Belief:
+def infer(basis: Basis, evidence: Evidence, prior: Tensor, expected_strength: Tensor) -> Belief:
     """Weigh the candidate spectra by the evidence and their prior, logarithms `(A, J)`, and average them.
 
     Under candidate j with strength s, coefficient k of the signal is normal with mean 0 and variance
-    noise + s tau_jk^2 weight^2: its likelihood depends on the energies of the bands alone.
+    noise + s tau_jk^2 weight^2: its likelihood depends on the energies of the bands alone. The noise of the answers
+    leaves a strength to be expected, `(A,)`: where it does not show in the bands that a candidate favours, the
+    candidate is wrong, and not the answers weak.
     """
     device = evidence.signal.device
     candidates, size = basis.candidates.to(device), basis.size.tolist()
@@ -82,8 +95,15 @@ def infer(basis: Basis, evidence: Evidence, prior: Tensor) -> Belief:
         variance = torch.addcmul(per_row(rest), per_row(square), tau)
         fits.addcdiv_(per_row(found), variance).add_(variance.log_(), alpha=size[band])
     fits = fits.reshape(len(fits), len(strengths), -1).mul_(-0.5).add_(prior.unsqueeze(1))
+    fits.add_(_likely_strengths(strengths, expected_strength).log_().unsqueeze(2))
     belief = torch.softmax(fits.flatten(1), dim=1).reshape(fits.shape)
     return Belief(_mean(basis, belief.sum(dim=1)), (belief.sum(dim=2) * strengths).sum(dim=1))
+
+
+def _likely_strengths(strengths: Tensor, expected_strength: Tensor) -> Tensor:
+    """A prior around what is expected, normal on the logarithmic scale, and a little of an even one: `(A, s)`."""
+    off = (strengths.log() - per_row((_USUAL * expected_strength).log())) / _FACTOR
+    return (1 - _ANY) * torch.softmax(-0.5 * off**2, dim=1) + _ANY / len(strengths)
 
 
 def _mean(basis: Basis, weights: Tensor) -> Tensor:
