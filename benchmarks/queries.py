@@ -34,6 +34,8 @@ from query_problems import (
     linear,
     mnist,
     nearest_under_noise,
+    other_ways,
+    other_ways_cifar,
     plain,
     usual_border,
 )
@@ -110,6 +112,8 @@ def run(problem: Problem, attack: Any, iterations: int | None, budget: int | Non
         problem.labels,
         attack=attack,
         noise=problem.noise,
+        norm=problem.norm,
+        targets=problem.targets,
         starts=problem.starts,
         iterations=iterations,
         budget=budget,
@@ -148,7 +152,8 @@ def _track(
     if steps <= most:
         looks = np.arange(steps)
     logs = []
-    nothing = 0.5 * math.log(problem.images[0].numel())  # no point: as far as the corners of the cube are apart
+    # No point: as far as the corners of the cube are apart.
+    nothing = 0.5 * math.log(problem.images[0].numel()) if problem.norm == "l2" else 0.0
     for step in looks:
         distance = measure(problem, found.points[step].reshape(problem.images.shape))
         known = np.isfinite(distance) & (distance > 0) & np.isfinite(found.distance[step].numpy())
@@ -338,14 +343,30 @@ PLAIN = ShapedDirections(shaped=False, local=False, balance=0.0, tangential=Fals
 
 
 def others(images: int | None, picture: Path | None) -> str:
-    """Geometric means of the distance on classifiers that were never looked at in tuning."""
+    """Classifiers that were never looked at in tuning."""
+    return side_by_side(elsewhere(images or 30))
+
+
+def ways(images: int | None, picture: Path | None) -> str:
+    """Borders without noise that are flat, starting points that must be guessed, another norm, and targets."""
+    return side_by_side(other_ways(images or 30))
+
+
+def cifar_ways(images: int | None, picture: Path | None) -> str:
+    """Another norm and targets on CIFAR-10."""
+    return side_by_side(other_ways_cifar(images or 12))
+
+
+def side_by_side(problems: list[Problem]) -> str:
+    """Geometric means of the distance after equal queries."""
     places, rows = np.array([300, 1000, 3000]), []
-    for problem in elsewhere(images or 30):
+    for problem in problems:
         for attack in ("psj", "hsj", "qsj"):
             reached = track(problem, attack, None if attack == "qsj" else 64, 3000).at(places)
             rows.append((problem.name, attack.upper(), *(f"{value:.3f}" for value in np.exp(reached.mean(axis=1)))))
     columns = ("problem", "attack", "after 300 queries", "1,000", "3,000")
-    return f"{images or 30} inputs each, none of them used in tuning, seed {SEED}.\n\n" + markdown(columns, rows)
+    count = len(problems[0].images)
+    return f"{count} inputs each, none of them used in tuning, seed {SEED}.\n\n" + markdown(columns, rows)
 
 
 VARIANTS = {
@@ -459,6 +480,8 @@ SECTIONS: dict[str, Callable[[int | None, Path | None], str]] = {
     "floor": floor,
     "cifar-reach": reach,
     "others": others,
+    "ways": ways,
+    "ways-cifar": cifar_ways,
     "ablation": ablation,
     "ablation-cifar": cifar_ablation,
     "ablation-noise": noisy_ablation,

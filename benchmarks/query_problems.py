@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ class Problem:
     labels: Tensor  # (B,)
     starts: psj.Pool | None
     noise: str | None
+    norm: str = "l2"
+    targets: Tensor | None = None  # (B,)
 
 
 Measure = Callable[[Problem, Tensor], np.ndarray]  # points (B, *S) -> distances (B,) of the borders on their rays
@@ -49,7 +51,9 @@ Measure = Callable[[Problem, Tensor], np.ndarray]  # points (B, *S) -> distances
 
 def border(problem: Problem, points: Tensor) -> np.ndarray:
     """Of the noiseless classifier: `(B, *S)` -> `(B,)`."""
-    distance = border_distance(problem.white_box, problem.images, points, problem.labels)
+    distance = border_distance(
+        problem.white_box, problem.images, points, problem.labels, problem.norm, targets=problem.targets
+    )
     return distance.double().numpy()
 
 
@@ -148,13 +152,32 @@ def cifar(noise: str | None, count: int) -> Problem:
 
 
 @lru_cache(maxsize=8)
-def linear(dimension: int, count: int) -> Problem:
+def linear(dimension: int, count: int, noise: str | None = "flip:0.1") -> Problem:
     """A plane through the middle of the cube with a random normal, and random images: nothing to exploit."""
     unit = normal(Key(1).root(), dimension)[0]
     plane = psj.Plane(unit, float(unit.sum() / 2))
     images = uniform(Key(2).roots(torch.arange(count)), dimension)
-    name = f"linear, d = {dimension:,}, flip:0.1"
-    return Problem(name, "uniform noise", plane, plane, None, images, plane.labels(images), None, "flip:0.1")
+    name = f"linear, d = {dimension:,}, {noise or 'no noise'}"
+    return Problem(name, "uniform noise", plane, plane, None, images, plane.labels(images), None, noise)
+
+
+def other_ways(count: int) -> list[Problem]:
+    """Planes, with starting points that must be guessed; another norm and targets on MNIST."""
+    planes = [linear(5, count, None), linear(100, count, None), linear(100, count, "flip:0.25")]
+    return planes + [way for noise in (None, "flip:0.1") for way in _norm_and_targets(mnist(noise, count))]
+
+
+def other_ways_cifar(count: int) -> list[Problem]:
+    """Another norm and targets on CIFAR-10."""
+    return _norm_and_targets(cifar(None, count))
+
+
+def _norm_and_targets(problem: Problem) -> list[Problem]:
+    """By L-infinity, and to the class after the true one."""
+    return [
+        replace(problem, name=f"{problem.name}, L-infinity", norm="linf"),
+        replace(problem, name=f"{problem.name}, targeted", targets=(problem.labels + 1) % 10),
+    ]
 
 
 def elsewhere(count: int) -> list[Problem]:
