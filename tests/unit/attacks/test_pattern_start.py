@@ -202,3 +202,12 @@ def test_a_targeted_attack_does_not_look_for_its_target_in_noise():
     before = lost(problem)
     assert PatternStart().anew(problem, before, CarriedSearch()) is before
     assert not seen.points
+
+
+def test_an_image_that_cannot_be_helped_is_not_helped_for_ever():
+    problem, _, seen = setting(Sphere(torch.full((D,), 0.5), 100.0))
+    before, asked = lost(problem), []
+    for _ in range(5):
+        PatternStart().anew(problem, before, CarriedSearch())
+        asked.append(len(seen.all_points()))
+    assert asked[0] < asked[1] < asked[2] == asked[3] == asked[4]

@@ -19,6 +19,7 @@ from popskipjump.rng import normal
 
 _BEYOND = 1.15  # where the search of the border begins, in units of the nearest adversarial point
 _FURTHER = 1.6  # where it begins anew if no border was seen
+_ANEW = 3  # times that an image may begin anew: where it does not help, it costs a hundred queries
 _BEFORE = 0.9  # where it is expected to end, in units of the first point that was not
 
 
@@ -82,11 +83,13 @@ class PatternStart:
         """
         notes, rows = problem.notes, border.rows
         unseen = (notes.read("missing", rows, 0.0) > 0) & (notes.read("turned", rows, 0.0) == 0)
-        lost = unseen.nonzero().flatten()
+        times = notes.read("begun anew", rows, 0.0)
+        lost = (unseen & (times < _ANEW)).nonzero().flatten()
         if not len(lost) or isinstance(problem.criterion, Targeted):  # noise is hardly ever of a given class
             return border
         outer = border.outer[problem.there(lost)]
         lost = lost[~majority_adversarial(problem, outer, rows[lost], self.assured, "start")]
+        notes.write("begun anew", rows[lost], times[lost] + 1)
         start, found = find_starts(problem, rows[lost], from_noise(problem), self.tries, self.votes, self.assured)
         lost, start = lost[found], start[problem.there(found)]
         if not len(lost):
