@@ -18,9 +18,12 @@ from common import command, correct_images, header, markdown, save, seconds
 from torch.utils.mkldnn import to_mkldnn
 
 import popskipjump as psj
+from popskipjump.attacks.parts.basis import basis_of
+from popskipjump.attacks.parts.carried import TWO_SIDED
 from popskipjump.attacks.parts.pool import DirectionPool
+from popskipjump.geometry import row_sums
 from popskipjump.rng import Key, normal
-from popskipjump.sigmoid import Grid, SigmoidPosterior, mutual_information
+from popskipjump.sigmoid import Grid, SigmoidPosterior, information_by_table, mutual_information
 from popskipjump.sigmoid.acquisition import exact_information
 
 ROWS, D, ROUNDS = 512, 784, 7
@@ -84,6 +87,33 @@ def directions() -> dict[str, float]:
     )
 
 
+def quick_directions() -> dict[str, float]:
+    """512 of QSJ's points as if they were one image's: what its arithmetic takes at least, with warm caches."""
+    basis, generator = basis_of((1, 28, 28)), torch.Generator().manual_seed(0)
+    pool, first, second = (torch.randn(ROWS, D, generator=generator) for _ in range(3))
+    scale, centre, spread, radial = (torch.rand(D, generator=generator) for _ in range(4))
+    sums, factors = torch.zeros(2, D), torch.ones(2, ROWS)
+
+    def points() -> None:
+        torch.mul(pool, scale, out=first)
+        asked, free = basis.turn_to_points(first, second)
+        along = row_sums(torch.mul(asked, radial, out=free))
+        torch.addcmul(centre, asked, spread, out=asked).addr_(along, radial)
+        sums.addmm_(factors, asked.clamp_(0, 1))
+
+    grid = Grid(35, 8, (-0.5, 2.5), TWO_SIDED)
+    posterior = SigmoidPosterior.uniform(grid, 100)
+    return compare(
+        {
+            "a direction, from the pool to the sums": points,
+            "of that, the two products with cosines": lambda: basis.turn_to_points(first, second),
+        },
+        ROWS,
+    ) | compare(
+        {"a step of a search: the information of 35 places alone": lambda: information_by_table(posterior)}, 100
+    )
+
+
 def information(images: int) -> dict[str, float]:
     """The mutual information at all positions, for one image; grid of 101."""
     grid = Grid()
@@ -115,6 +145,7 @@ def main() -> None:
     tables = {
         "The model, us / query": models(),
         "Directions, us / query": directions(),
+        "QSJ at the least, us / query": quick_directions(),
         "Mutual information, us / search step, 1 image": information(1),
         "Mutual information, us / image and search step, 100 images": information(100),
     }
