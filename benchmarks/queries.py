@@ -236,6 +236,19 @@ def under_noise(config: Contest, images: int | None, picture: Path | None) -> st
     return f"{text}\n\nWhite box: {which}.\n\n" + markdown(columns, rows)
 
 
+def logit_bound(images: int | None, picture: Path | None) -> str:
+    """What is left to win under logit sampling: QSJ beside QSJ without any noise, for the distance of PSJ under it."""
+    rows = []
+    for which, first, count in (("the first", 0, 20), (f"from number {FRESH} on", FRESH, 60)):
+        noisy, clean = (mnist(noise, images or count, first) for noise in ("logit:1", None))
+        reference = track(noisy, "psj", 8, None)
+        for name, problem in (("QSJ", noisy), ("QSJ without noise", clean)):
+            ratio = compare(reference, track(problem, "qsj", None, 4000), Mark(iteration=8), np.median)
+            rows.append((which, len(noisy.images), *cells(noisy.name, name, Mark(iteration=8), ratio, None)[1:8]))
+    columns = ("images", "number", *COLUMNS[1:8])
+    return "PSJ under logit sampling with T = 1 is the reference of all rows.\n\n" + markdown(columns, rows)
+
+
 def long_enough(config: Contest, problem: Problem, reference: Track, centre: Callable[..., np.ndarray]) -> Track:
     """QSJ with as many queries as the requirement allows, or four times that if some images need them."""
     budget = config.queries(reference)
@@ -480,6 +493,7 @@ SECTIONS: dict[str, Callable[[int | None, Path | None], str]] = {
     "floor": floor,
     "cifar-reach": reach,
     "others": others,
+    "logit-bound": logit_bound,
     "ways": ways,
     "ways-cifar": cifar_ways,
     "ablation": ablation,
