@@ -201,7 +201,19 @@ def test_a_targeted_attack_does_not_look_for_its_target_in_noise():
     problem, _, seen = setting(far_plane(), targets=torch.ones(3, dtype=torch.int64))
     before = lost(problem)
     assert PatternStart().anew(problem, before, CarriedSearch()) is before
-    assert not seen.points
+    on_the_ray = torch.cat([problem.original + 0.1 * further for further in (1.0, 1.6, 2.5)])
+    torch.testing.assert_close(seen.all_points().unique(dim=0), on_the_ray.unique(dim=0))
+
+
+@pytest.mark.parametrize("targets", [None, torch.ones(3, dtype=torch.int64)], ids=["untargeted", "targeted"])
+@pytest.mark.parametrize("mean", [0.63, 0.7])
+def test_an_image_that_has_come_too_near_finds_the_border_further_out_on_its_ray(mean, targets):
+    """The line of `lost` ends at a mean of 0.6: what was gained on its ray is kept, instead of a guess far away."""
+    problem, *_ = setting(Plane(torch.ones(D), mean * D), noise=Flip(0.1), targets=targets)
+    found = PatternStart().anew(problem, lost(problem), CarriedSearch())
+    assert float((found.distance / ((mean - 0.5) * D**0.5) - 1).abs().max()) < 0.05
+    ray = (found.point - problem.original) / found.distance.unsqueeze(1).float()
+    torch.testing.assert_close(ray, torch.full_like(ray, D**-0.5))
 
 
 def test_an_image_that_cannot_be_helped_is_not_helped_for_ever():

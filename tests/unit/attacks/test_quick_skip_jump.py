@@ -3,11 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from attack_toys import border_of, problem_of, unit
+from attack_toys import Seen, border_of, problem_of, unit
 
 from popskipjump import InputError, Plane, Sphere, evaluate
 from popskipjump.attacks.base import run
 from popskipjump.attacks.parts.advance import ArcStep, FullStep
+from popskipjump.attacks.parts.basis import basis_of
 from popskipjump.attacks.parts.carried import CarriedSearch
 from popskipjump.attacks.parts.halves import HalfSampleSignal
 from popskipjump.attacks.parts.shaped import ShapedDirections
@@ -220,6 +221,23 @@ def test_later_iterations_ask_in_more_directions():
     assert asked[50] > asked[10] + 3
 
 
+def test_where_no_patterns_were_tried_the_first_change_is_trusted_less():
+    """A change in the checkers' frequencies: how much of the directions lies there."""
+    basis = basis_of((1, 12, 12))
+
+    def asked_there(tried: bool) -> float:
+        seen = Seen(Plane(basis.corners[0], 1.0))
+        problem = problem_of(seen, torch.full((1, 1, 12, 12), 0.5))
+        if tried:
+            problem.notes.write("patterns tried", torch.arange(1), torch.ones(1, dtype=torch.float64))
+        ShapedDirections(local=False)(problem, border_of(problem, 0.5 + 0.2 * basis.corners[:1], 0.5), 1)
+        points = seen.all_points()
+        energy = basis.by_band(basis.to_coefficients(points - points.mean(dim=0)) ** 2).sum(dim=0)
+        return float(energy[-1] / energy.sum())
+
+    assert asked_there(tried=True) > 1.1 * asked_there(tried=False)
+
+
 def test_a_border_at_the_original_itself_gives_finite_numbers():
     original = torch.zeros(3, 60)
     plane = Plane(unit(60), 0.0)
@@ -247,6 +265,7 @@ def test_a_border_at_the_original_itself_gives_finite_numbers():
         lambda: ShapedDirections(likeness=-1),
         lambda: ShapedDirections(fading=1.5),
         lambda: ShapedDirections(trust=-0.1),
+        lambda: ShapedDirections(untried=1.1),
         lambda: CarriedSearch(keep=-0.1),
         lambda: CarriedSearch(fewest=400),
         lambda: ArcStep(first=2.0),

@@ -208,11 +208,13 @@ def test_the_likeness_of_an_image_does_not_depend_on_its_company():
 @pytest.mark.parametrize("basis", [GREY, COLOUR], ids=["grey", "colour"])
 def test_a_prior_that_is_not_trusted_in_full_leaves_every_spectrum_a_chance(basis):
     prior = resemblance(basis, random_change(basis, 3), 200.0)  # as good as certain
-    chances = mixed(prior, 0.9).exp()
+    chances = mixed(prior, torch.tensor([0.9])).exp()
     torch.testing.assert_close(chances.sum(dim=1), torch.ones(1))
     assert float(chances.min()) >= 0.99 * 0.1 / len(basis.candidates)
-    torch.testing.assert_close(mixed(prior, 0.0).exp(), torch.full_like(prior, 1 / len(basis.candidates)))
-    torch.testing.assert_close(mixed(prior, 1.0).exp(), prior.exp())
+    torch.testing.assert_close(
+        mixed(prior, torch.tensor([0.0])).exp(), torch.full_like(prior, 1 / len(basis.candidates))
+    )
+    torch.testing.assert_close(mixed(prior, torch.tensor([1.0])), prior)
 
 
 @pytest.mark.parametrize("number", [7, 9, 10])

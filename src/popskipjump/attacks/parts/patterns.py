@@ -19,6 +19,7 @@ from popskipjump.rng import normal
 
 _BEYOND = 1.15  # where the search of the border begins, in units of the nearest adversarial point
 _FURTHER = 1.6  # where it begins anew if no border was seen
+_OUTWARD = (1.6, 2.5)  # where to look for an image that has come too near, in units of the end of its line
 _ANEW = 3  # times that an image may begin anew: where it does not help, it costs a hundred queries
 _BEFORE = 0.9  # where it is expected to end, in units of the first point that was not
 
@@ -79,23 +80,49 @@ class PatternStart:
         """See `NearerStart`.
 
         Under noise a point may win the few votes for a start by chance, and then there is no border on the way to it,
-        nor near it. It shows when a ray is looked at as it is, and many votes at its outer end tell for certain.
+        nor near it. It shows when a ray is looked at as it is, and many votes at its outer end tell for certain. A walk
+        may also have come too near by lucky answers: then the border lies further out on the same ray, which is looked
+        for first, so that what was gained is not lost.
         """
         notes, rows = problem.notes, border.rows
         unseen = (notes.read("missing", rows, 0.0) > 0) & (notes.read("turned", rows, 0.0) == 0)
         times = notes.read("begun anew", rows, 0.0)
         lost = (unseen & (times < _ANEW)).nonzero().flatten()
-        if not len(lost) or isinstance(problem.criterion, Targeted):  # noise is hardly ever of a given class
+        if not len(lost):
             return border
         outer = border.outer[problem.there(lost)]
         lost = lost[~majority_adversarial(problem, outer, rows[lost], self.assured, "start")]
         notes.write("begun anew", rows[lost], times[lost] + 1)
-        start, found = find_starts(problem, rows[lost], from_noise(problem), self.tries, self.votes, self.assured)
-        lost, start = lost[found], start[problem.there(found)]
-        if not len(lost):
+        for further in _OUTWARD:
+            original, outer = problem.originals(rows[lost]), border.outer[problem.there(lost)]
+            points = clip(original + further * (outer - original), problem.bounds)
+            found = majority_adversarial(problem, points, rows[lost], self.assured, "start")
+            border, lost = self._moved(problem, border, lost, points, found, locate)
+        if isinstance(problem.criterion, Targeted):  # noise is hardly ever of a given class
             return border
-        whole = torch.ones(len(lost), dtype=torch.float64)
-        return replace_rows(border, lost, self._located(problem, rows[lost], start, 1.0, whole, locate))
+        start, found = find_starts(problem, rows[lost], from_noise(problem), self.tries, self.votes, self.assured)
+        return self._moved(problem, border, lost, start, found, locate)[0]
+
+    def _moved(
+        self, problem: Problem, border: Border, lost: Tensor, points: Tensor, found: Tensor, locate: Locate
+    ) -> tuple[Border, Tensor]:
+        """The border with some of the lost images on new lines, and those that are lost still.
+
+        Args:
+            problem: what is asked.
+            border: of A images.
+            lost: `(k,)` which of them are lost.
+            points: `(k, d)` the outer ends of new lines.
+            found: bool `(k,)` whether they are adversarial.
+            locate: finds the border on a line.
+        """
+        new = lost[found]
+        if not len(new):
+            return border, lost
+        whole = torch.ones(len(new), dtype=torch.float64)
+        there = points[problem.there(found)]
+        moved = self._located(problem, border.rows[new], there, 1.0, whole, locate)
+        return replace_rows(border, new, moved), lost[~found]
 
     def search(self, problem: Problem, rows: Tensor, start: Tensor) -> Reached:
         """The nearest points that seem adversarial, on the starting line or along a pattern: from `(A, d)`."""
@@ -108,12 +135,14 @@ class PatternStart:
         """The border on the lines through some points, on a part of them: `(A, d)`, and `(A,)` for that part."""
         original = problem.originals(rows)
         problem.notes.write("span", rows, span)
+        problem.notes.write("expected", rows, torch.full_like(span, 0.5))
         return locate(problem, rows, clip(original + beyond * (points - original), problem.bounds), 0, None)
 
     def _by_patterns(self, problem: Problem, rows: Tensor, line: Reached) -> Reached:
         """The best of the starting line and all patterns; a pattern must be confirmed."""
         if isinstance(problem.criterion, Targeted):  # a simple pattern is hardly ever of a given class
             return line
+        problem.notes.write("patterns tried", rows, torch.ones(len(rows), dtype=torch.float64))
         basis, best = basis_of(problem.shape), line
         for number in range(pattern_count(basis)):
             best = self.nearer(problem, rows, best, self._pattern(problem, basis, rows, number), self.within)

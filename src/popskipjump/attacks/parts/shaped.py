@@ -67,6 +67,7 @@ class ShapedDirections:
             their overlap; 0 takes all spectra for equally likely.
         fading: what is left of that with each iteration, because the walk uses up what it began with.
         trust: how likely it is that the first change says anything; if not, all spectra are equally likely.
+        untried: the same where no other starts were tried (`PatternStart`), and the change may be that of any image.
         local: directions are strong where the walk has changed the input already.
         tangential: draw across the ray.
         decay: how much of the evidence for the spectrum lasts to the next iteration.
@@ -89,7 +90,8 @@ class ShapedDirections:
     shaped: bool = True
     likeness: float = 8.0
     fading: float = 0.95
-    trust: float = 0.9
+    trust: float = 1.0
+    untried: float = 0.8
     local: bool = True
     tangential: bool = True
     decay: float = 0.9
@@ -106,15 +108,16 @@ class ShapedDirections:
             )
         if not (1 <= self.fewest <= self.most and min(self.part, self.doubling) >= 1):
             raise InputError(f"directions of an iteration and of a part, and doubling, are at least 1: {self}.")
-        if not (min(self.decay, self.fading, self.trust) >= 0 and max(self.decay, self.fading, self.trust) <= 1):
-            raise InputError(f"decay, fading and trust are shares: {self}.")
+        shares = (self.decay, self.fading, self.trust, self.untried)
+        if not (min(shares) >= 0 and max(shares) <= 1):
+            raise InputError(f"decay, fading, trust and untried are shares: {self}.")
         if not 0 < self.least <= 1:
             raise InputError(f"least is a share above 0: {self}.")
 
     def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
         """See `Direction`."""
         rows, basis = border.rows, basis_of(problem.shape)
-        prior = mixed(self._prior(problem, border, basis) * self.fading ** (iteration - 1), self.trust)
+        prior = self._prior(problem, border, basis, iteration)
         belief = self._remembered(problem, rows, basis, prior)
         outward = self.outward if problem.norm.round else None  # every sign counts for a cube
         shape = self._shape(problem, border, basis, belief, outward)
@@ -134,17 +137,20 @@ class ShapedDirections:
             belief = self._learn(problem, rows, basis, evidence, prior, strength)
         return basis.to_points(filtered(basis, belief, evidence)) * shape.seen
 
-    def _prior(self, problem: Problem, border: Border, basis: Basis) -> Tensor:
+    def _prior(self, problem: Problem, border: Border, basis: Basis, iteration: int) -> Tensor:
         """Which spectra are likely by the change at the first border: logarithms `(A, J)`.
 
         Not by that at later ones, which follow what was believed and would confirm it whatever it was.
         """
-        if "likely" not in problem.notes:
-            change = border.point - problem.originals(border.rows)
+        rows, notes = border.rows, problem.notes
+        if "likely" not in notes:
+            change = border.point - problem.originals(rows)
             even_change = change / envelope(basis, change) if self.local else change
             power = self.likeness if problem.norm.round else 0.0  # for a cube every value counts, whatever its size
-            problem.notes.write("likely", border.rows, resemblance(basis, even_change, power))
-        return problem.notes.read("likely", border.rows, 0.0)
+            notes.write("likely", rows, resemblance(basis, even_change, power))
+        tried = notes.read("patterns tried", rows, 0.0)
+        trust = problem.on_device(self.untried + (self.trust - self.untried) * tried)
+        return mixed(notes.read("likely", rows, 0.0) * self.fading ** (iteration - 1), trust)
 
     def _remembered(self, problem: Problem, rows: Tensor, basis: Basis, prior: Tensor) -> Belief:
         """What is believed of the spectra of some images."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -60,12 +61,13 @@ def resemblance(basis: Basis, change: Tensor, power: float) -> Tensor:
     return torch.log_softmax(power * overlap.clamp(min=1e-6).log(), dim=1)
 
 
-def mixed(prior: Tensor, trust: float) -> Tensor:
-    """A prior that holds with some probability, where otherwise all are equally likely: logarithms `(A, J)`, the same.
+def mixed(prior: Tensor, trust: Tensor) -> Tensor:
+    """A prior that holds with some probability, where otherwise all are equally likely: logarithms, `(A, J)` twice.
 
-    So no candidate is so unlikely that a few iterations of evidence could not bring it back.
+    Below a trust of 1, `(A,)`, no candidate is so unlikely that a few iterations of evidence could not bring it back.
     """
-    return torch.log(trust * torch.softmax(prior, dim=1) + (1 - trust) / prior.shape[1])
+    share = per_row(trust)
+    return torch.logaddexp(torch.log_softmax(prior, dim=1) + share.log(), (1 - share).log() - math.log(prior.shape[1]))
 
 
 def expected(basis: Basis, prior: Tensor) -> Belief:
