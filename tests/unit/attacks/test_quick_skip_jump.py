@@ -221,6 +221,18 @@ def test_later_iterations_ask_in_more_directions():
     assert asked[50] > asked[10] + 3
 
 
+@pytest.mark.parametrize(("iteration", "faster"), [(4, 1.0), (40, 1 + 5 * 32 / 80)])
+def test_where_the_border_is_gradual_late_iterations_ask_in_still_more_directions(iteration, faster):
+    def asked(unjudged: float) -> float:
+        problem = problem_of(Plane(unit(60), 0.5), torch.zeros(3, 60), bounds=(-10.0, 10.0))
+        border = border_of(problem, (unit(60) + unit(60, 1)).expand(3, 60).clone(), 0.5)
+        problem.notes.write("width", border.rows, torch.full((3,), 1e3, dtype=torch.float64))  # nothing but gradual
+        ShapedDirections(most=100_000, likeness=0, unjudged=unjudged)(problem, border, iteration)
+        return float(problem.ledger.by_phase["direction"].to(torch.float64).mean())
+
+    assert asked(5.0) / asked(0.0) == pytest.approx(faster, rel=0.02)
+
+
 def test_where_no_patterns_were_tried_the_first_change_is_trusted_less():
     """A change in the checkers' frequencies: how much of the directions lies there."""
     basis = basis_of((1, 12, 12))
@@ -266,6 +278,7 @@ def test_a_border_at_the_original_itself_gives_finite_numbers():
         lambda: ShapedDirections(fading=1.5),
         lambda: ShapedDirections(trust=-0.1),
         lambda: ShapedDirections(untried=1.1),
+        lambda: ShapedDirections(unjudged=-1.0),
         lambda: CarriedSearch(keep=-0.1),
         lambda: CarriedSearch(fewest=400),
         lambda: ArcStep(first=2.0),

@@ -36,6 +36,8 @@ from popskipjump.sigmoid import answer_correlation
 
 _SIGNS = 4.0  # times as many directions, where a step follows the sign of every value and small values count as well
 _AT_FIRST = 40  # of these at most in the first iteration, and growing as PSJ's: the first steps need large values alone
+_GRADUAL = 0.03  # width of a transition, in units of the distance, that is half-way between sharp and gradual
+_EARLY = 8  # iterations, whose steps gain more than their error costs
 _ROOM = 0.25  # of the range of the bounds: root mean square of a value beyond which most are clipped
 _NEAREST = 1e-6  # of the range of the bounds: a border at the original itself must not make directions of length 0
 _EVIDENCE = ("signal", "weight", "noise")
@@ -58,6 +60,8 @@ class ShapedDirections:
         factor: on the number of directions.
         doubling: iterations after which it has doubled; it grows evenly, because late steps gain little each, and must
             not lose that to their own error.
+        unjudged: how many times faster it grows, after the first few iterations, where the border is gradual: there no
+            single step can be judged and refused, and its error is taken with it.
         fewest: directions of one iteration at least.
         most: and at most.
         part: directions after which the balance is adjusted, within an iteration that asks many.
@@ -83,6 +87,7 @@ class ShapedDirections:
     broad: float = 6.0
     factor: float = 0.45
     doubling: int = 40
+    unjudged: float = 5.0
     fewest: int = 20
     most: int = 3000
     part: int = 40
@@ -101,10 +106,11 @@ class ShapedDirections:
     signal: HalfSampleSignal | None = None
 
     def __post_init__(self) -> None:
-        least = min(self.widths, self.broad, self.balance, self.likeness)
+        least = min(self.widths, self.broad, self.balance, self.likeness, self.unjudged)
         if min(self.radius, self.reach, self.factor) <= 0 or least < 0:
             raise InputError(
-                f"radius, reach and factor must be positive, widths, broad, balance and likeness at least 0: {self}."
+                "radius, reach and factor must be positive, widths, broad, balance, likeness and unjudged at least 0: "
+                f"{self}."
             )
         if not (1 <= self.fewest <= self.most and min(self.part, self.doubling) >= 1):
             raise InputError(f"directions of an iteration and of a part, and doubling, are at least 1: {self}.")
@@ -212,11 +218,18 @@ class ShapedDirections:
         dimensions = _participating(shape.basis, belief.variance) * problem.on_cpu(evenness(shape.spread))
         # The first search covered the whole line; those to come will not.
         search = border.searched.to(torch.float64).clamp(8, 200 if iteration > 1 else 12)
-        wanted = self.factor * (1 + iteration / self.doubling) * (dimensions * search / strength).sqrt()
+        wanted = self._growth(problem, border.rows, iteration) * (dimensions * search / strength).sqrt()
         if not problem.norm.round:
             most = _AT_FIRST * math.sqrt(iteration) * (2 / math.pi) / strength
             wanted = torch.maximum(wanted, torch.minimum(_SIGNS * wanted, most))
         return torch.minimum(wanted.clamp(self.fewest, self.most).to(torch.int64), spare(problem, border))
+
+    def _growth(self, problem: Problem, rows: Tensor, iteration: int) -> Tensor:
+        """The factor on the number of directions in an iteration: float64 `(A,)`."""
+        width = problem.notes.read("width", rows, 0.0)
+        gradual = width / (width + _GRADUAL)
+        late = max(iteration - _EARLY, 0)
+        return self.factor * (1 + (iteration + self.unjudged * late * gradual) / self.doubling)
 
     def _ask(
         self, problem: Problem, border: Border, shape: Shape, counts: Tensor, iteration: int
