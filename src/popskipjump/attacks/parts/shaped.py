@@ -154,9 +154,8 @@ class ShapedDirections:
             even_change = change / envelope(basis, change) if self.local else change
             power = self.likeness if problem.norm.round else 0.0  # for a cube every value counts, whatever its size
             notes.write("likely", rows, resemblance(basis, even_change, power))
-        tried = notes.read("patterns tried", rows, 0.0)
-        trust = problem.on_device(self.untried + (self.trust - self.untried) * tried)
-        return mixed(notes.read("likely", rows, 0.0) * self.fading ** (iteration - 1), trust)
+        trust = torch.where(notes.read("patterns tried", rows, 0.0) > 0, self.trust, self.untried)
+        return mixed(notes.read("likely", rows, 0.0) * self.fading ** (iteration - 1), problem.on_device(trust))
 
     def _remembered(self, problem: Problem, rows: Tensor, basis: Basis, prior: Tensor) -> Belief:
         """What is believed of the spectra of some images."""
