@@ -69,7 +69,8 @@ class ShapedDirections:
         shaped: learn the spectrum; otherwise directions are even in all frequencies.
         likeness: how much the spectrum of the change at the first border says of the normal's beforehand: the power of
             their overlap; 0 takes all spectra for equally likely.
-        fading: what is left of that with each iteration, because the walk uses up what it began with.
+        fading: what is left of that with each iteration, because the walk uses up what it began with; more where the
+            border is gradual, and answers too weak to tell of the spectrum themselves.
         trust: how likely it is that the first change says anything; if not, all spectra are equally likely.
         untried: the same where no other starts were tried (`PatternStart`), and the change may be that of any image.
         local: directions are strong where the walk has changed the input already.
@@ -155,7 +156,8 @@ class ShapedDirections:
             power = self.likeness if problem.norm.round else 0.0  # for a cube every value counts, whatever its size
             notes.write("likely", rows, resemblance(basis, even_change, power))
         trust = torch.where(notes.read("patterns tried", rows, 0.0) > 0, self.trust, self.untried)
-        return mixed(notes.read("likely", rows, 0.0) * self.fading ** (iteration - 1), problem.on_device(trust))
+        left = self.fading ** ((iteration - 1) * (1 - _gradual(problem, rows)))
+        return mixed(notes.read("likely", rows, 0.0) * per_row(problem.on_device(left)), problem.on_device(trust))
 
     def _remembered(self, problem: Problem, rows: Tensor, basis: Basis, prior: Tensor) -> Belief:
         """What is believed of the spectra of some images."""
@@ -225,10 +227,8 @@ class ShapedDirections:
 
     def _growth(self, problem: Problem, rows: Tensor, iteration: int) -> Tensor:
         """The factor on the number of directions in an iteration: float64 `(A,)`."""
-        width = problem.notes.read("width", rows, 0.0)
-        gradual = width / (width + _GRADUAL)
-        late = max(iteration - _EARLY, 0)
-        return self.factor * (1 + (iteration + self.unjudged * late * gradual) / self.doubling)
+        late = self.unjudged * max(iteration - _EARLY, 0) * _gradual(problem, rows)
+        return self.factor * (1 + (iteration + late) / self.doubling)
 
     def _ask(
         self, problem: Problem, border: Border, shape: Shape, counts: Tensor, iteration: int
@@ -286,6 +286,12 @@ class ShapedDirections:
         for name, values in zip((*_EVIDENCE, "variance", "strength"), (*evidence, *belief), strict=True):
             problem.notes.write(name, rows, values)
         return belief
+
+
+def _gradual(problem: Problem, rows: Tensor) -> Tensor:
+    """How gradual the border is, from 0 to 1, by the last search: float64 `(A,)`."""
+    width = problem.notes.read("width", rows, 0.0)
+    return width / (width + _GRADUAL)
 
 
 def _participating(basis: Basis, variance: Tensor) -> Tensor:
