@@ -233,21 +233,28 @@ def test_where_the_border_is_gradual_late_iterations_ask_in_still_more_direction
     assert asked(5.0) / asked(0.0) == pytest.approx(faster, rel=0.02)
 
 
-def test_where_no_patterns_were_tried_the_first_change_is_trusted_less():
-    """A change in the checkers' frequencies: how much of the directions lies there."""
+def asked_like_the_first_change(iteration: int, tried: float, width: float) -> float:
+    """How much of the directions lies in the frequencies of a first change by checkers, before any answer."""
     basis = basis_of((1, 12, 12))
+    seen = Seen(Plane(basis.corners[0], 1.0))
+    problem = problem_of(seen, torch.full((1, 1, 12, 12), 0.5))
+    for name, value in (("patterns tried", tried), ("width", width)):
+        problem.notes.write(name, torch.arange(1), torch.full((1,), value, dtype=torch.float64))
+    border = border_of(problem, 0.5 + 0.2 * basis.corners[:1], 0.5)
+    ShapedDirections(local=False, most=400)(problem, border, iteration)
+    points = seen.all_points()
+    energy = basis.by_band(basis.to_coefficients(points - points.mean(dim=0)) ** 2).sum(dim=0)
+    return float(energy[-1] / energy.sum())
 
-    def asked_there(tried: bool) -> float:
-        seen = Seen(Plane(basis.corners[0], 1.0))
-        problem = problem_of(seen, torch.full((1, 1, 12, 12), 0.5))
-        if tried:
-            problem.notes.write("patterns tried", torch.arange(1), torch.ones(1, dtype=torch.float64))
-        ShapedDirections(local=False)(problem, border_of(problem, 0.5 + 0.2 * basis.corners[:1], 0.5), 1)
-        points = seen.all_points()
-        energy = basis.by_band(basis.to_coefficients(points - points.mean(dim=0)) ** 2).sum(dim=0)
-        return float(energy[-1] / energy.sum())
 
-    assert asked_there(tried=True) > 1.1 * asked_there(tried=False)
+def test_where_no_patterns_were_tried_the_first_change_is_trusted_less():
+    tried, untried = (asked_like_the_first_change(1, value, width=0.0) for value in (1.0, 0.0))
+    assert tried > 1.1 * untried
+
+
+def test_where_the_border_is_gradual_the_first_change_counts_longer():
+    sharp, gradual = (asked_like_the_first_change(60, 1.0, width) for width in (0.0, 0.3))
+    assert gradual > 1.3 * sharp
 
 
 def test_a_border_at_the_original_itself_gives_finite_numbers():
