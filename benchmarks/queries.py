@@ -53,6 +53,7 @@ FRESH = 300  # number of an embedded image
 LOOKS = 60  # iterations of a run whose border distances are measured
 FEW_LOOKS = 20  # the same, where that takes many answers
 SEED = 0
+SEEDS = 4  # of QSJ, where its chance is looked at
 
 
 class Goal(NamedTuple):
@@ -104,7 +105,7 @@ class Contest:
 
 
 @lru_cache(maxsize=4)  # as many as one section makes: traces are large
-def run(problem: Problem, attack: Any, iterations: int | None, budget: int | None, votes: int) -> Trace:
+def run(problem: Problem, attack: Any, iterations: int | None, budget: int | None, votes: int, seed: int) -> Trace:
     """The way of an attack."""
     report = psj.evaluate(
         problem.model,
@@ -118,7 +119,7 @@ def run(problem: Problem, attack: Any, iterations: int | None, budget: int | Non
         iterations=iterations,
         budget=budget,
         votes=votes,
-        seed=SEED,
+        seed=seed,
         verdict=0,
     )
     print(
@@ -135,16 +136,17 @@ def track(
     budget: int | None,
     votes: int = 1,
     measure: Measure = border,
+    seed: int = SEED,
 ) -> Track:
     """Run an attack and measure the borders along its way; once for equal arguments, however they are given."""
-    return _track(problem, attack, iterations, budget, votes, measure)
+    return _track(problem, attack, iterations, budget, votes, measure, seed)
 
 
 @lru_cache(maxsize=64)
 def _track(
-    problem: Problem, attack: Any, iterations: int | None, budget: int | None, votes: int, measure: Measure
+    problem: Problem, attack: Any, iterations: int | None, budget: int | None, votes: int, measure: Measure, seed: int
 ) -> Track:
-    found = run(problem, attack, iterations, budget, votes)
+    found = run(problem, attack, iterations, budget, votes, seed)
     if found.points is None:
         raise SystemExit("a run without its trace cannot be measured")
     steps, most = len(found.queries), LOOKS if measure is border else FEW_LOOKS
@@ -247,6 +249,17 @@ def logit_bound(images: int | None, picture: Path | None) -> str:
             rows.append((which, len(noisy.images), *cells(noisy.name, name, Mark(iteration=8), ratio, None)[1:8]))
     columns = ("images", "number", *COLUMNS[1:8])
     return "PSJ under logit sampling with T = 1 is the reference of all rows.\n\n" + markdown(columns, rows)
+
+
+def smoothing_seeds(images: int | None, picture: Path | None) -> str:
+    """How much of a ratio is QSJ's own chance, where its curve is flat: the same images with several seeds."""
+    problem, mark, budget = mnist("smoothing:0.2", images or 30), Mark(iteration=16), 40_000
+    reference = track(problem, "psj", 16, None)
+    rows = []
+    for seed in range(SEEDS):
+        ratio = compare(reference, track(problem, "qsj", None, budget, seed=seed), mark, np.median)
+        rows.append((f"QSJ, seed {seed}", *cells(problem.name, "QSJ", mark, ratio, None)[2:8]))
+    return described(problem).replace("seed", "PSJ's seed") + "\n\n" + markdown(("attack", *COLUMNS[2:8]), rows)
 
 
 def long_enough(config: Contest, problem: Problem, reference: Track, centre: Callable[..., np.ndarray]) -> Track:
@@ -494,6 +507,7 @@ SECTIONS: dict[str, Callable[[int | None, Path | None], str]] = {
     "cifar-reach": reach,
     "others": others,
     "logit-bound": logit_bound,
+    "smoothing-seeds": smoothing_seeds,
     "ways": ways,
     "ways-cifar": cifar_ways,
     "ablation": ablation,
