@@ -219,3 +219,15 @@ def test_a_guess_that_won_a_few_votes_by_chance_is_found_out():
     assert found.tolist() == [True]
     assert torch.equal(points, from_noise(problem)(rows, 1))  # the second guess
     assert problem.ledger.total.tolist() == [14]
+
+
+def test_the_nearest_image_is_found_where_all_values_are_large():
+    """Between 1,000 and 1,001 a sum of squares in float32 is coarser than the distances."""
+    noise = uniform(Key(5).roots(torch.arange(41)), 60)
+    original, images = 1000 + noise[:1], 1000 + noise[1:]
+    problem = problem_of(Plane(unit(60), 0.0), original, bounds=(1000.0, 1001.0))
+    pool = Pool(images, torch.ones(40, dtype=torch.int64))
+    propose = from_pool(problem, pool, torch.zeros(1, dtype=torch.int64), None, nearest=True)
+    by_distance = (images - original).norm(dim=1).argsort()
+    for attempt in range(5):
+        assert torch.equal(propose(torch.tensor([0]), attempt)[0], images[by_distance[attempt]])

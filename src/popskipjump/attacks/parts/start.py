@@ -90,7 +90,8 @@ def from_pool(problem: Problem, pool: Pool, truth: Tensor, targets: Tensor | Non
         nearest: in the order of their distance, instead of one that depends on the seed.
     """
     flat = pool.images.reshape(len(pool.images), -1)
-    compared = flat.to(torch.float32) if nearest else flat[:0]
+    low = problem.bounds.low  # counted from there, or the squares of large values would hide small distances
+    compared = flat.to(torch.float32) - low if nearest else flat[:0]
     squares = row_sums(compared**2)
     labels = pool.labels.cpu()
 
@@ -105,7 +106,7 @@ def from_pool(problem: Problem, pool: Pool, truth: Tensor, targets: Tensor | Non
                 continue
             if nearest:
                 # The square of the distance, but for what is the same for all; of all images, without a copy of some.
-                far = torch.addmv(squares, compared, problem.original[row].cpu(), alpha=-2)[candidates]
+                far = torch.addmv(squares, compared, problem.original[row].cpu() - low, alpha=-2)[candidates]
                 place = int(far.argsort(stable=True)[attempt % len(candidates)])
             else:
                 first = int(integers(root.reshape(1), 1, len(candidates)))
