@@ -91,11 +91,12 @@ def plain(noise: str | None, count: int) -> Problem:
 
 def _digits(name: str, module: torch.nn.Module, noise: str | None, count: int, first: int) -> Problem:
     """A net and the first embedded images, from number `first` on, that it takes for what they are."""
-    x, y = (torch.from_numpy(values[first:]) for values in psj.zoo.mnist_images(_FIRST_TUNED["mnist"]))
+    reserved = _FIRST_TUNED["mnist"]
+    x, y = (torch.from_numpy(values[first:]) for values in psj.zoo.mnist_images(reserved if first < reserved else None))
     with torch.no_grad():
         right = (module(x).argmax(dim=1) == y).nonzero().flatten()[:count]
     if len(right) < count:
-        raise SystemExit(f"{count} images reach into those used for tuning, from number {_FIRST_TUNED['mnist']} on")
+        raise SystemExit(_too_many("mnist", count, first))
     model = psj.TorchModel(module, optimize=True)
     which = f"the first {count} embedded ones" + (f", from number {first} on," if first else "")
     which += " that are classified correctly"
@@ -131,9 +132,22 @@ def _data() -> Path:
     return Path(folder)
 
 
+def _too_many(data: str, count: int, first: int) -> str:
+    """What to say of more images than there are, before those for tuning or among them."""
+    if first >= _FIRST_TUNED[data]:
+        return f"there are no {count} images from number {first} on"
+    return f"{count} images reach into those used for tuning, from number {_FIRST_TUNED[data]} on"
+
+
+def for_tuning(data: str, noise: str | None, count: int, targeted: bool = False) -> Problem:
+    """Images that no report uses, of "mnist" or "cifar"; targets are the next class."""
+    problem = {"mnist": mnist, "cifar": cifar}[data](noise, count, _FIRST_TUNED[data])
+    return replace(problem, targets=(problem.labels + 1) % 10) if targeted else problem
+
+
 @lru_cache(maxsize=8)
-def cifar(noise: str | None, count: int) -> Problem:
-    """ResNet-20 and CIFAR-10 images from a folder that is not part of the repository."""
+def cifar(noise: str | None, count: int, first: int = 0) -> Problem:
+    """ResNet-20 and CIFAR-10 images, from number `first` on, of a folder that is not part of the repository."""
     files = sorted(_data().glob("cifar10_test_*.npz"))
     weights = _data() / "cifar10_resnet20.safetensors"
     if not files or not weights.is_file():
@@ -143,11 +157,13 @@ def cifar(noise: str | None, count: int) -> Problem:
     model = psj.TorchModel(module, optimize=True)
     with torch.no_grad():
         right = torch.cat([module(part).argmax(dim=1) for part in torch.split(x, 256)]) == y
+    right[:first] = False
     chosen = right.nonzero().flatten()[:count]
-    if int(chosen[-1]) >= _FIRST_TUNED["cifar"]:
-        raise SystemExit(f"{count} images reach into those used for tuning, from number {_FIRST_TUNED['cifar']} on")
+    if len(chosen) < count or (first < _FIRST_TUNED["cifar"] <= int(chosen[-1])):
+        raise SystemExit(_too_many("cifar", count, first))
     name = f"CIFAR-10 ResNet-20, {noise or 'no noise'}"
-    which = f"the first {count} test images that are classified correctly"
+    which = f"the first {count} test images" + (f", from number {first} on," if first else "")
+    which += " that are classified correctly"
     return Problem(name, which, model, model, module, x[chosen], y[chosen], psj.Pool(x, y), noise)
 
 
