@@ -47,6 +47,8 @@ from popskipjump.attacks.parts.accept import Nearer
 from popskipjump.attacks.parts.advance import FullStep
 from popskipjump.attacks.parts.carried import CarriedSearch
 from popskipjump.attacks.parts.halves import HalfSampleSignal
+from popskipjump.attacks.parts.length import LengthByWidth
+from popskipjump.attacks.parts.likeness import Likeness
 from popskipjump.attacks.parts.shaped import ShapedDirections
 
 FRESH = 300  # number of an embedded image
@@ -398,7 +400,7 @@ def side_by_side(problems: list[Problem]) -> str:
 VARIANTS = {
     "balance": QuickSkipJump(direction=ShapedDirections(balance=0.0)),
     "shaped directions": QuickSkipJump(direction=ShapedDirections(shaped=False)),
-    "likeness of the first change": QuickSkipJump(direction=ShapedDirections(likeness=0.0)),
+    "likeness of the first change": QuickSkipJump(direction=ShapedDirections(likeness=Likeness(power=0.0))),
     "local directions": QuickSkipJump(direction=ShapedDirections(local=False)),
     "tangential directions": QuickSkipJump(direction=ShapedDirections(tangential=False)),
     "memory of what points out of the bounds": QuickSkipJump(direction=ShapedDirections(outward=None)),
@@ -421,7 +423,7 @@ NOISY_VARIANTS = {
     "signal inferred from the search (measured by halves instead)": QuickSkipJump(
         direction=ShapedDirections(signal=HalfSampleSignal())
     ),
-    "directions as wide as the transition": QuickSkipJump(direction=ShapedDirections(widths=0.0)),
+    "directions as wide as the transition": QuickSkipJump(direction=ShapedDirections(length=LengthByWidth(widths=0.0))),
 }
 
 

@@ -44,4 +44,4 @@ class QuickSkipJump:
 
     def iterations_within(self, budget: int) -> int:
         """How many iterations to allow when a budget is given instead."""
-        return min(_MOST_ITERATIONS, max(budget // self.direction.fewest, 1))
+        return min(_MOST_ITERATIONS, max(budget // self.direction.number.fewest, 1))

@@ -7,6 +7,8 @@ import torch
 from attack_toys import border_of, problem_of, unit
 
 from popskipjump.attacks.parts.halves import HalfSampleSignal
+from popskipjump.attacks.parts.likeness import Likeness
+from popskipjump.attacks.parts.number import NumberByGain
 from popskipjump.attacks.parts.shaped import ShapedDirections
 from popskipjump.errors import InputError
 from popskipjump.oracles import PlanarSigmoid, Plane
@@ -30,7 +32,12 @@ def test_two_halves_agree_as_much_as_answer_and_normal(floor, shaped):
     signal = HalfSampleSignal(decay=0.5, doubt=100.0)
     problem, border = problem_with(floor)
     direction = ShapedDirections(
-        signal=signal, shaped=shaped, likeness=0, local=False, contrast=None, fewest=600, most=600
+        number=NumberByGain(fewest=600, most=600),
+        shaped=shaped,
+        likeness=Likeness(power=0),
+        local=False,
+        contrast=None,
+        signal=signal,
     )
     for iteration in range(1, 4):
         direction(problem, border, iteration)
@@ -54,7 +61,7 @@ def test_few_answers_leave_the_expectation_and_many_replace_it():
 def test_answers_that_are_all_equal_measure_nothing():
     problem, border = problem_with()
     far = border._replace(point=border.point + 5 * unit(D))
-    direction = ShapedDirections(signal=HalfSampleSignal(), fewest=50, most=50)
+    direction = ShapedDirections(signal=HalfSampleSignal(), number=NumberByGain(fewest=50, most=50))
     direction(problem, far, 1)
     assert problem.notes.read("agreement weight", ROWS, 0.0).tolist() == [0.0] * IMAGES
 

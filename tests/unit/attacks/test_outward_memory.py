@@ -6,6 +6,7 @@ import pytest
 import torch
 from attack_toys import border_of, problem_of
 
+from popskipjump.attacks.parts.number import NumberByGain
 from popskipjump.attacks.parts.outward import OutwardMemory
 from popskipjump.attacks.parts.shaped import ShapedDirections
 from popskipjump.errors import InputError
@@ -86,7 +87,7 @@ def test_directions_turn_away_from_values_whose_normal_points_outward():
     outer = originals.clone()
     outer[0, D // 2 :] = 0.5 + 0.1 * torch.linspace(0.5, 1.5, D // 2)
     border = border_of(problem, outer, 0.5)
-    direction = ShapedDirections(local=False, fewest=200, most=200)
+    direction = ShapedDirections(local=False, number=NumberByGain(fewest=200, most=200))
     for iteration in range(1, 6):
         estimate = direction(problem, border, iteration)
     assert direction.outward is not None

@@ -11,6 +11,9 @@ from popskipjump.attacks.parts.advance import ArcStep, FullStep
 from popskipjump.attacks.parts.basis import basis_of
 from popskipjump.attacks.parts.carried import CarriedSearch
 from popskipjump.attacks.parts.halves import HalfSampleSignal
+from popskipjump.attacks.parts.length import LengthByWidth
+from popskipjump.attacks.parts.likeness import Likeness
+from popskipjump.attacks.parts.number import NumberByGain
 from popskipjump.attacks.parts.shaped import ShapedDirections
 from popskipjump.attacks.quick_skip_jump import QuickSkipJump
 from popskipjump.metrics import border_distance
@@ -213,7 +216,9 @@ def test_later_iterations_ask_in_more_directions():
         plane = Plane(unit(60), 0.5)
         problem = problem_of(plane, torch.zeros(3, 60), bounds=(-10.0, 10.0))
         border = border_of(problem, (unit(60) + unit(60, 1)).expand(3, 60).clone(), 0.5)
-        ShapedDirections(fewest=1, doubling=30, likeness=0)(problem, border, iteration)
+        ShapedDirections(number=NumberByGain(fewest=1, doubling=30), likeness=Likeness(power=0))(
+            problem, border, iteration
+        )
         asked[iteration] = problem.ledger.by_phase["direction"].to(torch.float64).mean()
     once = asked[10] / (1 + 10 / 30)
     for iteration, count in asked.items():
@@ -227,7 +232,9 @@ def test_where_the_border_is_gradual_late_iterations_ask_in_still_more_direction
         problem = problem_of(Plane(unit(60), 0.5), torch.zeros(3, 60), bounds=(-10.0, 10.0))
         border = border_of(problem, (unit(60) + unit(60, 1)).expand(3, 60).clone(), 0.5)
         problem.notes.write("width", border.rows, torch.full((3,), 1e3, dtype=torch.float64))  # nothing but gradual
-        ShapedDirections(most=100_000, likeness=0, unjudged=unjudged)(problem, border, iteration)
+        ShapedDirections(number=NumberByGain(most=100_000, unjudged=unjudged), likeness=Likeness(power=0))(
+            problem, border, iteration
+        )
         return float(problem.ledger.by_phase["direction"].to(torch.float64).mean())
 
     assert asked(5.0) / asked(0.0) == pytest.approx(faster, rel=0.02)
@@ -241,7 +248,7 @@ def asked_like_the_first_change(iteration: int, tried: float, width: float) -> f
     for name, value in (("patterns tried", tried), ("width", width)):
         problem.notes.write(name, torch.arange(1), torch.full((1,), value, dtype=torch.float64))
     border = border_of(problem, 0.5 + 0.2 * basis.corners[:1], 0.5)
-    ShapedDirections(local=False, most=400)(problem, border, iteration)
+    ShapedDirections(local=False, number=NumberByGain(most=400))(problem, border, iteration)
     points = seen.all_points()
     energy = basis.by_band(basis.to_coefficients(points - points.mean(dim=0)) ** 2).sum(dim=0)
     return float(energy[-1] / energy.sum())
@@ -276,16 +283,21 @@ def test_a_border_at_the_original_itself_gives_finite_numbers():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: ShapedDirections(radius=0),
-        lambda: ShapedDirections(fewest=10, most=5),
+        lambda: LengthByWidth(radius=0),
+        lambda: LengthByWidth(reach=-1.0),
+        lambda: LengthByWidth(widths=-1.0),
+        lambda: NumberByGain(fewest=10, most=5),
+        lambda: NumberByGain(factor=0),
         lambda: ShapedDirections(part=0),
-        lambda: ShapedDirections(doubling=0),
+        lambda: NumberByGain(doubling=0),
         lambda: ShapedDirections(decay=2),
-        lambda: ShapedDirections(likeness=-1),
-        lambda: ShapedDirections(fading=1.5),
-        lambda: ShapedDirections(trust=-0.1),
-        lambda: ShapedDirections(untried=1.1),
-        lambda: ShapedDirections(unjudged=-1.0),
+        lambda: Likeness(power=-1),
+        lambda: Likeness(fading=1.5),
+        lambda: Likeness(trust=-0.1),
+        lambda: Likeness(untried=1.1),
+        lambda: NumberByGain(unjudged=-1.0),
+        lambda: ShapedDirections(balance=-0.1),
+        lambda: ShapedDirections(least=0.0),
         lambda: CarriedSearch(keep=-0.1),
         lambda: CarriedSearch(fewest=400),
         lambda: ArcStep(first=2.0),

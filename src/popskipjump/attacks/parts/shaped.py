@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,9 +12,11 @@ from popskipjump.attacks.border import Border
 from popskipjump.attacks.parts.balance import Balance
 from popskipjump.attacks.parts.basis import Basis, basis_of
 from popskipjump.attacks.parts.contrast import SLOTS, ClassContrast
-from popskipjump.attacks.parts.direction import spare
 from popskipjump.attacks.parts.envelope import envelope, evenness, within_bounds
 from popskipjump.attacks.parts.halves import HalfSampleSignal
+from popskipjump.attacks.parts.length import LengthByWidth
+from popskipjump.attacks.parts.likeness import Likeness
+from popskipjump.attacks.parts.number import NumberByGain
 from popskipjump.attacks.parts.outward import OutwardMemory
 from popskipjump.attacks.parts.sampling import Sampling, sample
 from popskipjump.attacks.parts.spectrum import (
@@ -26,19 +27,12 @@ from popskipjump.attacks.parts.spectrum import (
     expected,
     filtered,
     infer,
-    mixed,
-    resemblance,
 )
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
 from popskipjump.geometry import l2_size, per_row, row_sums
 from popskipjump.sigmoid import answer_correlation
 
-_SIGNS = 4.0  # times as many directions, where a step follows the sign of every value and small values count as well
-_AT_FIRST = 40  # of these at most in the first iteration, and growing as PSJ's: the first steps need large values alone
-_GRADUAL = 0.03  # width of a transition, in units of the distance, that is half-way between sharp and gradual
-_EARLY = 8  # iterations, whose steps gain more than their error costs
-_ROOM = 0.25  # of the range of the bounds: root mean square of a value beyond which most are clipped
 _NEAREST = 1e-6  # of the range of the bounds: a border at the original itself must not make directions of length 0
 _EVIDENCE = ("signal", "weight", "noise")
 
@@ -53,73 +47,40 @@ class ShapedDirections:
     adversarial in spite of the border's curvature.
 
     Args:
-        radius: length of a direction in units of the distance, without noise.
-        widths: how many widths of a gradual transition a direction spans along the normal.
-        reach: largest radius under noise.
-        broad: the same in widths of the transition, where that is more: near a border that is wider than the distance.
-        factor: on the number of directions.
-        doubling: iterations after which it has doubled; it grows evenly, because late steps gain little each, and must
-            not lose that to their own error.
-        unjudged: how many times faster it grows, after the first few iterations, where the border is gradual: there no
-            single step can be judged and refused, and its error is taken with it.
-        fewest: directions of one iteration at least.
-        most: and at most.
+        length: how long directions are.
+        number: how many of them there are in an iteration.
         part: directions after which the balance is adjusted, within an iteration that asks many.
         balance: how much of the measured imbalance to correct at once; 0 leaves the centre on the border.
         shaped: learn the spectrum; otherwise directions are even in all frequencies.
-        likeness: how much the spectrum of the change at the first border says of the normal's beforehand: the power of
-            their overlap; 0 takes all spectra for equally likely.
-        fading: what is left of that with each iteration, because the walk uses up what it began with; more where the
-            border is gradual, and answers too weak to tell of the spectrum themselves.
-        trust: how likely it is that the first change says anything; if not, all spectra are equally likely.
-        untried: the same where no other starts were tried (`PatternStart`), and the change may be that of any image.
-        local: directions are strong where the walk has changed the input already.
-        tangential: draw across the ray.
+        likeness: what is likely of the spectrum beforehand.
         decay: how much of the evidence for the spectrum lasts to the next iteration.
         least: smallest variance of a frequency in units of the largest.
+        local: directions are strong where the walk has changed the input already.
+        tangential: draw across the ray.
         outward: asks less where a value at its bound cannot follow the normal; None asks there as elsewhere.
         contrast: weighs the classes of the answers; None weighs all alike.
         signal: measures how much an answer tells; None takes what the noise of the last search makes likely.
     """
 
-    radius: float = 0.25
-    widths: float = 2.0
-    reach: float = 1.8
-    broad: float = 6.0
-    factor: float = 0.45
-    doubling: int = 40
-    unjudged: float = 5.0
-    fewest: int = 20
-    most: int = 3000
+    length: LengthByWidth = field(default_factory=LengthByWidth)
+    number: NumberByGain = field(default_factory=NumberByGain)
     part: int = 40
     balance: float = 0.7
     shaped: bool = True
-    likeness: float = 8.0
-    fading: float = 0.95
-    trust: float = 1.0
-    untried: float = 0.8
-    local: bool = True
-    tangential: bool = True
+    likeness: Likeness = field(default_factory=Likeness)
     decay: float = 0.9
     least: float = 0.1
+    local: bool = True
+    tangential: bool = True
     outward: OutwardMemory | None = field(default_factory=OutwardMemory)
     contrast: ClassContrast | None = field(default_factory=ClassContrast)
     signal: HalfSampleSignal | None = None
 
     def __post_init__(self) -> None:
-        least = min(self.widths, self.broad, self.balance, self.likeness, self.unjudged)
-        if min(self.radius, self.reach, self.factor) <= 0 or least < 0:
-            raise InputError(
-                "radius, reach and factor must be positive, widths, broad, balance, likeness and unjudged at least 0: "
-                f"{self}."
-            )
-        if not (1 <= self.fewest <= self.most and min(self.part, self.doubling) >= 1):
-            raise InputError(f"directions of an iteration and of a part, and doubling, are at least 1: {self}.")
-        shares = (self.decay, self.fading, self.trust, self.untried)
-        if not (min(shares) >= 0 and max(shares) <= 1):
-            raise InputError(f"decay, fading, trust and untried are shares: {self}.")
-        if not 0 < self.least <= 1:
-            raise InputError(f"least is a share above 0: {self}.")
+        if self.part < 1 or self.balance < 0:
+            raise InputError(f"a part has at least 1 direction, and balance is at least 0: {self}.")
+        if not (0 <= self.decay <= 1 and 0 < self.least <= 1):
+            raise InputError(f"decay and least are shares, least above 0: {self}.")
 
     def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
         """See `Direction`."""
@@ -129,7 +90,8 @@ class ShapedDirections:
         outward = self.outward if problem.norm.round else None  # every sign counts for a cube
         shape = self._shape(problem, border, basis, belief, outward)
         strength = self._strength(problem, rows, shape)
-        counts = self._counts(problem, border, shape, belief, strength, iteration)
+        dimensions = _participating(basis, belief.variance) * problem.on_cpu(evenness(shape.spread))
+        counts = self.number(problem, border, dimensions, strength, iteration)
         signal, squares, half = self._ask(problem, border, shape, counts, iteration)
         told = per_row(problem.on_device(squares))
         if outward is not None:
@@ -145,19 +107,12 @@ class ShapedDirections:
         return basis.to_points(filtered(basis, belief, evidence)) * shape.seen
 
     def _prior(self, problem: Problem, border: Border, basis: Basis, iteration: int) -> Tensor:
-        """Which spectra are likely by the change at the first border: logarithms `(A, J)`.
-
-        Not by that at later ones, which follow what was believed and would confirm it whatever it was.
-        """
-        rows, notes = border.rows, problem.notes
-        if "likely" not in notes:
-            change = border.point - problem.originals(rows)
+        """Which spectra are likely by the change at the first border: logarithms `(A, J)`."""
+        if "likely" not in problem.notes:
+            change = border.point - problem.originals(border.rows)
             even_change = change / envelope(basis, change) if self.local else change
-            power = self.likeness if problem.norm.round else 0.0  # for a cube every value counts, whatever its size
-            notes.write("likely", rows, resemblance(basis, even_change, power))
-        trust = torch.where(notes.read("patterns tried", rows, 0.0) > 0, self.trust, self.untried)
-        left = self.fading ** ((iteration - 1) * (1 - _gradual(problem, rows)))
-        return mixed(notes.read("likely", rows, 0.0) * per_row(problem.on_device(left)), problem.on_device(trust))
+            self.likeness.note(problem, border.rows, basis, even_change)
+        return self.likeness(problem, border.rows, iteration)
 
     def _remembered(self, problem: Problem, rows: Tensor, basis: Basis, prior: Tensor) -> Belief:
         """What is believed of the spectra of some images."""
@@ -176,7 +131,7 @@ class ShapedDirections:
         amplitude = amplitudes(basis, belief, self.least)
         dimensions = _participating(basis, amplitude**2)
         distance = problem.on_cpu(l2_size(change)).clamp(min=_NEAREST * problem.bounds.range)
-        radius = self._radius(problem, border.rows, dimensions, distance)
+        radius = self.length(problem, border.rows, dimensions, distance)
         length = radius * distance
         size = length / problem.dimension**0.5
         if outward is not None:
@@ -187,19 +142,6 @@ class ShapedDirections:
         scaled = amplitude * per_row(problem.on_device(root))
         return Shape(basis, scaled, radius / root, length / root, size, spread, seen)
 
-    def _radius(self, problem: Problem, rows: Tensor, dimensions: Tensor, distance: Tensor) -> Tensor:
-        """Length of the directions, in units of the distance: `(A,)`.
-
-        Where the transition is gradual, directions must span its width, or every answer is a coin. Where all answers
-        were equal, they were too long.
-        """
-        width = problem.notes.read("width", rows, 0.0)
-        scale = problem.notes.read("scale", rows, 1.0)
-        radius = torch.sqrt((scale * self.radius) ** 2 + dimensions * (self.widths * width) ** 2)
-        room = _ROOM * problem.bounds.range * problem.dimension**0.5 / distance
-        limit = torch.minimum(self.broad * width, room).clamp(min=max(self.reach, self.radius))
-        return torch.minimum(radius, limit)
-
     def _strength(self, problem: Problem, rows: Tensor, shape: Shape) -> Tensor:
         """How much an answer should tell, by the noise of the last search: squared correlation, float64 `(A,)`."""
         width = problem.notes.read("width", rows, 0.0).clamp(min=1e-6)
@@ -207,28 +149,6 @@ class ShapedDirections:
         lost = problem.notes.read("lost", rows, 0.0)
         strength = answer_correlation(torch.zeros_like(steep), steep, 1.0, lost).clamp(min=1e-2) ** 2
         return strength if self.signal is None else self.signal.strength(problem, rows, strength)
-
-    def _counts(
-        self, problem: Problem, border: Border, shape: Shape, belief: Belief, strength: Tensor, iteration: int
-    ) -> Tensor:
-        """How many directions pay: int64 `(A,)`.
-
-        A step gains in proportion to the squared cosine, n k / (K + n k) for n answers of strength k on a normal of K
-        dimensions, and costs n + m with a search of m: the gain per query is largest at n = sqrt(K m / k).
-        """
-        dimensions = _participating(shape.basis, belief.variance) * problem.on_cpu(evenness(shape.spread))
-        # The first search covered the whole line; those to come will not.
-        search = border.searched.to(torch.float64).clamp(8, 200 if iteration > 1 else 12)
-        wanted = self._growth(problem, border.rows, iteration) * (dimensions * search / strength).sqrt()
-        if not problem.norm.round:
-            most = _AT_FIRST * math.sqrt(iteration) * (2 / math.pi) / strength
-            wanted = torch.maximum(wanted, torch.minimum(_SIGNS * wanted, most))
-        return torch.minimum(wanted.clamp(self.fewest, self.most).to(torch.int64), spare(problem, border))
-
-    def _growth(self, problem: Problem, rows: Tensor, iteration: int) -> Tensor:
-        """The factor on the number of directions in an iteration: float64 `(A,)`."""
-        late = self.unjudged * max(iteration - _EARLY, 0) * _gradual(problem, rows)
-        return self.factor * (1 + (iteration + late) / self.doubling)
 
     def _ask(
         self, problem: Problem, border: Border, shape: Shape, counts: Tensor, iteration: int
@@ -286,12 +206,6 @@ class ShapedDirections:
         for name, values in zip((*_EVIDENCE, "variance", "strength"), (*evidence, *belief), strict=True):
             problem.notes.write(name, rows, values)
         return belief
-
-
-def _gradual(problem: Problem, rows: Tensor) -> Tensor:
-    """How gradual the border is, from 0 to 1, by the last search: float64 `(A,)`."""
-    width = problem.notes.read("width", rows, 0.0)
-    return width / (width + _GRADUAL)
 
 
 def _participating(basis: Basis, variance: Tensor) -> Tensor:
