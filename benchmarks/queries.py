@@ -12,7 +12,6 @@ picture as soon as it is done.
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -32,8 +31,10 @@ from query_problems import (
     elsewhere,
     floors,
     linear,
+    log_distances,
     mnist,
     nearest_under_noise,
+    nothing,
     other_ways,
     other_ways_cifar,
     plain,
@@ -155,14 +156,8 @@ def _track(
     looks = np.unique(np.geomspace(1, steps, min(most, steps)).round().astype(int)) - 1
     if steps <= most:
         looks = np.arange(steps)
-    logs = []
-    # No point: as far as the corners of the cube are apart.
-    nothing = 0.5 * math.log(problem.images[0].numel()) if problem.norm == "l2" else 0.0
-    for step in looks:
-        distance = measure(problem, found.points[step].reshape(problem.images.shape))
-        known = np.isfinite(distance) & (distance > 0) & np.isfinite(found.distance[step].numpy())
-        logs.append(np.where(known, np.log(np.where(known, distance, 1.0)), nothing))
-    return Track(found.queries.numpy()[looks], np.stack(logs), nothing)
+    logs = [log_distances(problem, found.points[step], found.distance[step], measure) for step in looks]
+    return Track(found.queries.numpy()[looks], np.stack(logs), nothing(problem))
 
 
 def centre_of(geometric: bool) -> Callable[..., np.ndarray]:

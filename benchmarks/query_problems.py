@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -57,6 +58,18 @@ def border(problem: Problem, points: Tensor) -> np.ndarray:
     return distance.double().numpy()
 
 
+def nothing(problem: Problem) -> float:
+    """The log-distance of an image without a point: as far as the corners of the cube are apart."""
+    return 0.5 * math.log(problem.images[0].numel()) if problem.norm == "l2" else 0.0
+
+
+def log_distances(problem: Problem, points: Tensor, reached: Tensor, measure: Measure = border) -> np.ndarray:
+    """On the rays of points `(B, d)`, finite also where an attack has no point (`reached`, `(B,)`): `(B,)`."""
+    distance = measure(problem, points.reshape(problem.images.shape))
+    known = np.isfinite(distance) & (distance > 0) & np.isfinite(reached.numpy())
+    return np.where(known, np.log(np.where(known, distance, 1.0)), nothing(problem))
+
+
 def usual_border(problem: Problem, points: Tensor) -> np.ndarray:
     """Of the noisy classifier, by the label that it gives most often: `(B, *S)` -> `(B,)`."""
     usual: Any = _Usual(problem)
@@ -98,8 +111,7 @@ def _digits(name: str, module: torch.nn.Module, noise: str | None, count: int, f
     if len(right) < count:
         raise SystemExit(_too_many("mnist", count, first))
     model = psj.TorchModel(module, optimize=True)
-    which = f"the first {count} embedded ones" + (f", from number {first} on," if first else "")
-    which += " that are classified correctly"
+    which = _which("embedded ones", count, first)
     title = f"{name}, {noise or 'no noise'}"
     return Problem(title, which, model, model, module, x[right], y[right], embedded_pool(), noise)
 
@@ -132,6 +144,15 @@ def _data() -> Path:
     return Path(folder)
 
 
+def _which(images: str, count: int, first: int) -> str:
+    """What a page says of its images."""
+    return (
+        f"the first {count} {images}"
+        + (f", from number {first} on," if first else "")
+        + " that are classified correctly"
+    )
+
+
 def _too_many(data: str, count: int, first: int) -> str:
     """What to say of more images than there are, before those for tuning or among them."""
     if first >= _FIRST_TUNED[data]:
@@ -142,7 +163,7 @@ def _too_many(data: str, count: int, first: int) -> str:
 def for_tuning(data: str, noise: str | None, count: int, targeted: bool = False) -> Problem:
     """Images that no report uses, of "mnist" or "cifar"; targets are the next class."""
     problem = {"mnist": mnist, "cifar": cifar}[data](noise, count, _FIRST_TUNED[data])
-    return replace(problem, targets=(problem.labels + 1) % 10) if targeted else problem
+    return _to_next_class(problem) if targeted else problem
 
 
 @lru_cache(maxsize=8)
@@ -162,8 +183,7 @@ def cifar(noise: str | None, count: int, first: int = 0) -> Problem:
     if len(chosen) < count or (first < _FIRST_TUNED["cifar"] <= int(chosen[-1])):
         raise SystemExit(_too_many("cifar", count, first))
     name = f"CIFAR-10 ResNet-20, {noise or 'no noise'}"
-    which = f"the first {count} test images" + (f", from number {first} on," if first else "")
-    which += " that are classified correctly"
+    which = _which("test images", count, first)
     return Problem(name, which, model, model, module, x[chosen], y[chosen], psj.Pool(x, y), noise)
 
 
@@ -192,8 +212,12 @@ def _norm_and_targets(problem: Problem) -> list[Problem]:
     """By L-infinity, and to the class after the true one."""
     return [
         replace(problem, name=f"{problem.name}, L-infinity", norm="linf"),
-        replace(problem, name=f"{problem.name}, targeted", targets=(problem.labels + 1) % 10),
+        _to_next_class(problem),
     ]
+
+
+def _to_next_class(problem: Problem) -> Problem:
+    return replace(problem, name=f"{problem.name}, targeted", targets=(problem.labels + 1) % 10)
 
 
 def elsewhere(count: int) -> list[Problem]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ import numpy as np
 import torch
 from common import command, header, markdown, save
 from queries import run
-from query_problems import Problem, border, for_tuning
+from query_problems import Problem, for_tuning, log_distances
 
 import popskipjump as psj
 from popskipjump.attacks import QuickSkipJump
@@ -55,26 +54,23 @@ def changed(part: Any, path: list[str], value: object, setting: str) -> Any:
     new = changed(getattr(part, name), rest, value, setting) if rest else value
     try:
         return replace(part, **{name: new})
-    except psj.InputError as error:
+    except (psj.InputError, TypeError) as error:
         raise SystemExit(f"{setting!r}: {error}") from error
 
 
 def distances(problem: Problem, attack: QuickSkipJump, marks: list[int], seeds: int) -> np.ndarray:
     """Log-distances after so many queries, means over the seeds: `(M, B)`."""
     images = torch.arange(len(problem.images))
-    nothing = 0.5 * math.log(problem.images[0].numel())  # no point: as far as the corners of the cube are apart
     logs = np.zeros((len(marks), len(images)))
     for seed in range(seeds):
         found = run(problem, attack, None, max(marks), 1, seed)
         if found.points is None:
             raise SystemExit("a run without its trace cannot be measured")
         for number, mark in enumerate(marks):
-            paid = (found.queries <= mark).sum(dim=0)
+            paid = (found.queries <= mark).sum(dim=0)  # steps by then
             last = (paid - 1).clamp(min=0)
-            distance = border(problem, found.points[last, images].reshape(problem.images.shape))
-            known = np.isfinite(distance) & (distance > 0) & (paid > 0).numpy()
-            known &= np.isfinite(found.distance[last, images].numpy())
-            logs[number] += np.where(known, np.log(np.where(known, distance, 1.0)), nothing) / seeds
+            reached = torch.where(paid > 0, found.distance[last, images], torch.inf)
+            logs[number] += log_distances(problem, found.points[last, images], reached) / seeds
     return logs
 
 

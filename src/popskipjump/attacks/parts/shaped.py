@@ -77,7 +77,7 @@ class ShapedDirections:
     signal: HalfSampleSignal | None = None
 
     def __post_init__(self) -> None:
-        if self.part < 1 or self.balance < 0:
+        if not (self.part >= 1 and self.balance >= 0):
             raise InputError(f"a part has at least 1 direction, and balance is at least 0: {self}.")
         if not (0 <= self.decay <= 1 and 0 < self.least <= 1):
             raise InputError(f"decay and least are shares, least above 0: {self}.")
