@@ -12,17 +12,21 @@ if TYPE_CHECKING:
     from popskipjump import noise, zoo
     from popskipjump.attacks import (
         BoundaryAttack,
-        Count,
+        DirectionCount,
         HopSkipJump,
         Pool,
         PopSkipJump,
         QuickSkipJump,
+        Retry,
+        Settle,
     )
     from popskipjump.errors import (
+        AssumptionError,
         BudgetError,
         BusyRunError,
         DamagedRunError,
         DataError,
+        EngineError,
         InputError,
         MissingExtraError,
         NotARunError,
@@ -32,9 +36,11 @@ if TYPE_CHECKING:
         UnknownNameError,
     )
     from popskipjump.evaluation import (
+        Hooks,
         Report,
         evaluate,
     )
+    from popskipjump.integrations.http import Endpoint
     from popskipjump.oracles import (
         Classifier,
         FunctionModel,
@@ -48,6 +54,12 @@ if TYPE_CHECKING:
         TorchModel,
         threads,
     )
+    from popskipjump.questions.certify import certify
+    from popskipjump.questions.check import check
+    from popskipjump.questions.compare import compare
+    from popskipjump.questions.curve import robust_accuracy
+    from popskipjump.runs.opening import load
+    from popskipjump.space import Space
     from popskipjump.types import (
         Bounds,
         Status,
@@ -58,17 +70,21 @@ __version__ = "0.1.0"
 _HOMES = {
     "attacks": (
         "BoundaryAttack",
-        "Count",
+        "DirectionCount",
         "HopSkipJump",
         "Pool",
         "PopSkipJump",
         "QuickSkipJump",
+        "Retry",
+        "Settle",
     ),
     "errors": (
+        "AssumptionError",
         "BudgetError",
         "BusyRunError",
         "DamagedRunError",
         "DataError",
+        "EngineError",
         "InputError",
         "MissingExtraError",
         "NotARunError",
@@ -78,9 +94,11 @@ _HOMES = {
         "UnknownNameError",
     ),
     "evaluation": (
+        "Hooks",
         "Report",
         "evaluate",
     ),
+    "integrations.http": ("Endpoint",),
     "oracles": (
         "Classifier",
         "FunctionModel",
@@ -94,6 +112,9 @@ _HOMES = {
         "TorchModel",
         "threads",
     ),
+    "runs.opening": ("load",),
+    "space": ("Space",),
+    "questions": ("certify", "check", "compare", "robust_accuracy"),
     "types": (
         "Bounds",
         "Status",
@@ -103,15 +124,19 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("noise", "zoo")
 
 __all__ = [
+    "AssumptionError",
     "BoundaryAttack",
     "Bounds",
     "BudgetError",
     "BusyRunError",
     "Classifier",
-    "Count",
     "DamagedRunError",
     "DataError",
+    "DirectionCount",
+    "Endpoint",
+    "EngineError",
     "FunctionModel",
+    "Hooks",
     "HopSkipJump",
     "InputError",
     "MissingExtraError",
@@ -127,14 +152,22 @@ __all__ = [
     "Recorded",
     "Replay",
     "Report",
+    "Retry",
+    "Settle",
+    "Space",
     "Sphere",
     "Status",
     "StorageError",
     "Ticket",
     "TorchModel",
     "UnknownNameError",
+    "certify",
+    "check",
+    "compare",
     "evaluate",
+    "load",
     "noise",
+    "robust_accuracy",
     "threads",
     "zoo",
 ]

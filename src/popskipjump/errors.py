@@ -5,11 +5,13 @@ PopSkipJumpError
 │   ├── DataError       a file or folder does not hold what its format promises
 │   └── UnknownNameError  no attack, noise model or norm of that name
 ├── OracleError         the classifier's answer cannot be used
+├── AssumptionError     the answers contradict what was declared of the classifier
 ├── BudgetError         a query would exceed the budget (a part forgot to ask first)
 ├── StorageError        a run's folder cannot be read or written; nothing in it was overwritten
 │   ├── NotARunError    no run, or a run of another spec or of another version of the files
 │   ├── DamagedRunError a file of the run does not hold what was written to it
 │   └── BusyRunError    another process is at work in the folder
+├── EngineError         processes that should attack images cannot be started, or keep dying
 └── MissingExtraError   an optional dependency is not installed (also an ImportError)
 """
 
@@ -40,6 +42,12 @@ class UnknownNameError(InputError):
 class OracleError(PopSkipJumpError):
     """The classifier's answer cannot be used."""
 
+    report: object = None  # of what was found before, where an evaluation was under way: a `Report`
+
+
+class AssumptionError(PopSkipJumpError):
+    """The answers contradict what was declared of the classifier; no result can be given."""
+
 
 class BudgetError(PopSkipJumpError):
     """A query would exceed the budget; nothing was asked."""
@@ -59,6 +67,10 @@ class DamagedRunError(StorageError):
 
 class BusyRunError(StorageError):
     """Another process is at work in the folder."""
+
+
+class EngineError(PopSkipJumpError):
+    """Processes that should attack images cannot be started, or keep dying; what was answered is kept."""
 
 
 class MissingExtraError(PopSkipJumpError, ImportError):

@@ -60,10 +60,18 @@ class Norm(Protocol):
     """How distance is measured, and how one moves in that geometry."""
 
     name: str
-    round: bool  # whether a direction that is a little wrong is nearly as good
+    judges_steps: bool  # whether the distance after a single step tells how good its direction was
+    follows_signs: bool  # whether a step follows the sign of every value, so that small values count as well
+    has_tangent: bool  # whether a ball of this norm has a tangent plane everywhere, so that a ray can be turned
+
+    def bisection_tolerance(self, dimension: int) -> float:
+        """HSJ's published theta for inputs of `dimension` values, as a part of the line."""
 
     def size(self, vectors: Tensor) -> Tensor:
         """Norm of each row: `(B, d)` -> `(B,)`."""
+
+    def dual_size(self, vectors: Tensor) -> Tensor:
+        """Dual norm of each row, by which heights over a plane become distances: `(..., d)` -> `(...)`."""
 
     def blend(self, outer: Tensor, original: Tensor, position: Tensor) -> Tensor:
         """The point at `position` between two ends (0: outer, 1: original): `(B, d)`, `(B, d)`, `(B,)` -> `(B, d)`."""
@@ -89,9 +97,17 @@ class Norm(Protocol):
 
 class _L2:
     name = "l2"
-    round = True
+    judges_steps = True
+    follows_signs = False
+    has_tangent = True
+
+    def bisection_tolerance(self, dimension: int) -> float:
+        return float(dimension**-1.5)
 
     def size(self, vectors: Tensor) -> Tensor:
+        return l2_size(vectors)
+
+    def dual_size(self, vectors: Tensor) -> Tensor:
         return l2_size(vectors)
 
     def blend(self, outer: Tensor, original: Tensor, position: Tensor) -> Tensor:
@@ -114,10 +130,18 @@ class _L2:
 
 class _Linf:
     name = "linf"
-    round = False
+    judges_steps = False
+    follows_signs = True
+    has_tangent = False
+
+    def bisection_tolerance(self, dimension: int) -> float:
+        return float(dimension**-2.0)
 
     def size(self, vectors: Tensor) -> Tensor:
         return vectors.abs().amax(dim=-1)
+
+    def dual_size(self, vectors: Tensor) -> Tensor:
+        return vectors.abs().sum(dim=-1)
 
     def blend(self, outer: Tensor, original: Tensor, position: Tensor) -> Tensor:
         return self.between(outer, original)(position)

@@ -1,8 +1,8 @@
-"""Addressable random streams: a draw depends on what it is for, never on when or with whom it is made.
+"""Counter-based random streams: a random number depends only on its address, never on the order of the draws.
 
-A `Key` is a seed and a path of names. It addresses a stream, and a counter addresses a number in it, so that
-the batch, its order, its chunks and its worker cannot change a result. The generator is SplitMix64 (Steele, Lea
-and Flood, OOPSLA 2014) evaluated at a counter: integer tensor arithmetic alone, the same on every device.
+A `Key` (a seed and a path of names) addresses a stream, and a counter addresses a number of the stream. So results do
+not depend on the composition of a batch, its order, its chunks or the worker. The generator is SplitMix64 (Steele, Lea
+and Flood, OOPSLA 2014), evaluated at the counter with integer arithmetic only, and equal on every device.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # two's complement, as all constants here
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # in two's complement, like all constants here
 _MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
 _MIX_2 = 0x94D049BB133111EB - (1 << 64)
 _WORD = (1 << 64) - 1
@@ -26,7 +26,7 @@ def _mix(state: Tensor) -> Tensor:
     """SplitMix64's output function, in place on an int64 tensor."""
     for shift, factor in ((30, _MIX_1), (27, _MIX_2), (31, None)):
         high = torch.bitwise_right_shift(state, shift)
-        high &= (1 << (64 - shift)) - 1  # the shift of a signed integer copies its sign
+        high &= (1 << (64 - shift)) - 1  # torch shifts signed integers arithmetically: clear the copies of the sign bit
         state ^= high
         if factor is not None:
             state *= factor
@@ -34,7 +34,7 @@ def _mix(state: Tensor) -> Tensor:
 
 
 def _mix_words(words: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> None:
-    """`_mix` on the memory of a tensor on the CPU: NumPy has unsigned shifts, and starts in a fifth of the time."""
+    """`_mix` in NumPy, in place, for CPU tensors: unsigned shifts, and a fifth of torch's call overhead."""
     for shift, factor in ((30, _MIX_1), (27, _MIX_2), (31, None)):
         words ^= words >> np.uint64(shift)
         if factor is not None:
@@ -42,14 +42,14 @@ def _mix_words(words: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> None:
 
 
 def _mix_word(word: int) -> int:
-    """`_mix` of a single word, 0 <= word < 2^64: Python's own integers start ten times faster than an array."""
+    """`_mix` of a single word, 0 <= word < 2^64, in Python integers: a tenth of the overhead of an array."""
     for shift, factor in ((30, _MIX_1 & _WORD), (27, _MIX_2 & _WORD)):
         word = (word ^ (word >> shift)) * factor & _WORD
     return word ^ (word >> 31)
 
 
 def _tensor_of(word: int, shape: tuple[int, ...]) -> Tensor:
-    """An unsigned word as the int64 of the same bits."""
+    """A tensor filled with the int64 that has the same bits as an unsigned word."""
     return torch.full(shape, word - (1 << 64) if word >> 63 else word, dtype=torch.int64)
 
 
@@ -61,7 +61,7 @@ class Key:
     path: tuple[str | int, ...] = ()
 
     def child(self, *steps: str | int) -> Key:
-        """The stream for a purpose within this one."""
+        """The key of a sub-stream: `steps` are appended to the path."""
         return Key(self.seed, (*self.path, *steps))
 
     @cached_property
@@ -85,7 +85,7 @@ class Key:
             for counter in counters:
                 word = _mix_word((word + (int(counter) + 1) * _GOLDEN) & _WORD)
             return _tensor_of(word, tuple(counters[0].shape))
-        if on_cpu:  # a noisy answer costs little else than this
+        if on_cpu:  # the fast path: this dominates the cost of a noisy answer
             words = np.full(1, self.value % (1 << 64), dtype=np.uint64)
             for counter in counters:
                 fresh = (counter.numpy().view(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN + (1 << 64))
@@ -99,7 +99,7 @@ class Key:
         return state
 
     def root(self, device: torch.device | str = "cpu") -> Tensor:
-        """This stream itself, as the `(1,)` root that the drawing functions take."""
+        """The root `(1,)` of this stream, for the functions that draw numbers."""
         return torch.full((1,), self.value, dtype=torch.int64, device=device)
 
 
@@ -118,20 +118,20 @@ def bits(roots: Tensor, width: int, start: int = 0) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _lanes(start: int, width: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
-    """What tells the numbers of a stream apart: `(width,)`."""
+    """Counter offsets of the numbers `start .. start + width - 1` of a stream: `(width,)`."""
     return np.arange(start + 1, start + width + 1, dtype=np.uint64) * np.uint64(_GOLDEN + (1 << 64))
 
 
 def as_uniform(raw: Tensor) -> Tensor:
     """Random bits as uniform numbers in the open interval (0, 1): int64 `(...)` -> float32 `(...)`."""
-    # 23 bits and the half fill float32's mantissa; with 24 bits the largest number would round to 1
+    # 23 bits plus one half fill float32's mantissa; with 24 bits the largest number would round to 1.
     top = torch.bitwise_right_shift(raw, 41).bitwise_and_(0x7FFFFF)
     return top.to(torch.float32).add_(0.5).mul_(2.0**-23)
 
 
 def below(raw: Tensor, probability: float) -> Tensor:
     """Whether `as_uniform` of random bits is below a float32 number: int64 `(...)` -> bool `(...)`."""
-    # In whole numbers, because it is part of every answer: (top + 1/2) 2^-23 < p.
+    # Compared as integers, (top + 1/2) 2^-23 < p, because every noisy answer needs this.
     most = math.ceil(float(np.float32(probability)) * 2.0**23 - 0.5)
     if raw.device.type == "cpu":
         return torch.from_numpy((raw.numpy().view(np.uint64) >> np.uint64(41)) < most)
@@ -160,7 +160,7 @@ def integers(roots: Tensor, width: int, below: int, start: int = 0) -> Tensor:
 
 
 def normal(roots: Tensor, width: int) -> Tensor:
-    """Standard normal numbers by Box and Muller: `(...)` -> float32 `(..., width)`."""
+    """Standard normal numbers by the Box-Muller transform: `(...)` -> float32 `(..., width)`."""
     half = (width + 1) // 2
     raw = bits(roots, half)
     high = torch.bitwise_right_shift(raw, 32) & 0xFFFFFFFF
@@ -172,7 +172,7 @@ def normal(roots: Tensor, width: int) -> Tensor:
 
 def signs(roots: Tensor, width: int) -> Tensor:
     """Independent +1 and -1: `(...)` -> float32 `(..., width)`."""
-    words = bits(roots, (width + 31) // 32)  # of which the middle bits are taken, 16 to 47
+    words = bits(roots, (width + 31) // 32)  # only the middle bits of each word, 16 to 47, are used
     if words.device.type == "cpu":  # bytes instead of words: an eighth of the memory
         inner = words.numpy().astype("<i8", copy=False).view(np.uint8).reshape(*words.shape, 8)[..., 2:6]
         flat = torch.from_numpy(np.unpackbits(inner, axis=-1, bitorder="little")).flatten(-2)[..., :width]

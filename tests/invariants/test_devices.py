@@ -9,8 +9,9 @@ from pretended_device import ELSEWHERE, Elsewhere
 
 from popskipjump import Classifier, evaluate
 from popskipjump.attacks import Problem
-from popskipjump.attacks.parts.direction import Count, LineSpread, MonteCarlo
-from popskipjump.attacks.parts.locate import BayesianSearch
+from popskipjump.attacks.directions.count import DirectionCount
+from popskipjump.attacks.directions.monte_carlo import LineSpread, MonteCarlo
+from popskipjump.attacks.searches.bayesian import BayesianSearch
 from popskipjump.geometry import L2
 from popskipjump.noise import Flip
 from popskipjump.oracles import Counted, Ledger, Untargeted
@@ -80,10 +81,10 @@ def test_an_attack_on_another_device_gives_the_same_report(attack):
 def test_a_direction_waits_for_the_device_not_once(base, flip):
     with Elsewhere() as carried:
         problem = problem_on(ELSEWHERE, flip)
-        border = BayesianSearch()(problem, torch.arange(IMAGES), outer_of(problem), 0, None)
+        border, _ = BayesianSearch()(problem, torch.arange(IMAGES), outer_of(problem), None, 0, None, ())
         asked, before = int(problem.ledger.total.sum()), carried.down
-        direction = MonteCarlo(Count(base), LineSpread(0.01), baseline=True)
-        found = direction(problem, border, 1)
+        direction = MonteCarlo(DirectionCount(base), LineSpread(0.01), baseline=True)
+        found, _ = direction(problem, border, 1, ())
         assert int(problem.ledger.total.sum()) >= asked + IMAGES * base * 0.9
         assert carried.down == before
         assert float(found.abs().sum()) > 0
@@ -97,7 +98,7 @@ def test_a_search_waits_for_the_device_once_a_step_whatever_the_number_of_images
         for count in (1, IMAGES):
             before = carried.down
             search = BayesianSearch(limit=20, check_every=21)  # no image leaves before the others
-            search(problem, torch.arange(count), outer_of(problem)[:count], 0, None)
+            search(problem, torch.arange(count), outer_of(problem)[:count], None, 0, None, ())
             searches[count] = carried.down - before
         assert searches[1] == searches[IMAGES]
         assert searches[IMAGES] <= 20 + 6  # those of leaving and of the result

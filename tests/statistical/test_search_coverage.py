@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from popskipjump.attacks import Problem
-from popskipjump.attacks.parts.locate import BayesianSearch
+from popskipjump.attacks.searches.bayesian import BayesianSearch
 from popskipjump.geometry import L2
 from popskipjump.oracles import Counted, Ledger, Untargeted
 from popskipjump.rng import Key, integers, uniform
@@ -56,7 +56,7 @@ def search(config: BayesianSearch, images: int, seed: int):
     )
     outer = torch.zeros(images, 2)
     outer[:, 0] = 1.0
-    return config(problem, rows, outer, 0, None), lines
+    return config(problem, rows, outer, None, 0, None, ())[0], lines
 
 
 def share_below(config: BayesianSearch, images: int, seed: int) -> float:

@@ -1,32 +1,38 @@
-"""What every attack is: `init`, then `step` after `step`; and the loop that runs it to a result."""
+"""The interface of an attack (`init`, then repeated `step`), and the loop that runs an attack to its result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.problem import Problem
+from popskipjump.attacks.settle import Ending, Lines, Settle, conclude, release, set_aside
+from popskipjump.errors import OracleError
 from popskipjump.sigmoid import Estimate
 from popskipjump.types import Status
 
+_SETTLED = 1e-4  # part of the distance that the settle phase may add even without noise
+
 
 class Step(NamedTuple):
-    """What a step of an attack leaves: the border of the images that go on, and those that cannot."""
+    """Result of a step: the border of the images that continue, and the status of those that end."""
 
     border: Border  # of the images still in the batch
     ended: dict[int, Status]  # row -> why it left
-    memory: Any = None  # what only this attack understands
+    memory: object = None  # private state of the attack
 
 
 class Attack(Protocol):
     """An attack on all images of a problem in lock-step."""
 
-    iterations: int
+    @property
+    def iterations(self) -> int:
+        """Steps along the border, at most."""
 
     def init(self, problem: Problem, rows: Tensor, start: Tensor) -> Step:
         """From adversarial points `(A, d)` to the first border."""
@@ -37,7 +43,7 @@ class Attack(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What happened, by iteration (0 is the first search) and image; an image that has left keeps its last values."""
+    """Trace by iteration (0 is the first search) and image; an image that has ended keeps its last values."""
 
     distance: Tensor  # (T + 1, B) float64, of the border point
     queries: Tensor  # (T + 1, B) int64, asked so far
@@ -51,11 +57,17 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class AttackResult:
-    """How an attack ended for each of B images."""
+    """Result of an attack on B images."""
 
     points: Tensor  # (B, d) float32, on the CPU
     distances: Tensor  # (B,) float64; inf without a point
+    walked: Tensor  # (B,) float64, distances before the settle phase; inf likewise
+    success: Tensor  # (B,) bool, whether the point is confirmed to be adversarial
+    yes: Tensor  # (B,) int64, adversarial answers at the point in the settle phase
+    asked: Tensor  # (B,) int64, answers at the point in the settle phase
     status: list[Status]
+    warnings: list[str]
+    error: OracleError | None  # why the run ended, if the classifier failed on every image
     trace: Trace
     estimate: Estimate | None  # (B,) of the last search lines
     probes: Tensor | None  # (B, 2, P) int64, what was asked and found adversarial there; see `Border`
@@ -81,9 +93,10 @@ def run(
     keep_points: bool = True,
     keep_interrupted: bool = True,
     open_end: bool = False,
+    settle: Settle | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> AttackResult:
-    """Run an attack from starting points to the end of every image.
+    """Run an attack from starting points to the end of every image, and settle the points it returns.
 
     Args:
         attack: what to run.
@@ -93,40 +106,68 @@ def run(
         status: B, how the others have ended already; changed in place.
         stop_distance: an image leaves once its point is this near.
         keep_points: keep every iteration's points in the trace.
-        keep_interrupted: end with what was found at Ctrl-C, instead of passing it on.
-        open_end: the number of iterations is a mere limit: the trace ends with the last one that was made.
+        keep_interrupted: on Ctrl-C, return the points found so far instead of raising the interrupt.
+        open_end: the number of iterations is only a limit, and the trace ends with the last iteration made.
+        settle: how the points are confirmed; None for the default.
         on_progress: called after every iteration.
     """
     record = _Record(problem, attack.iterations, keep_points)
     try:
         if len(rows):
-            now = attack.init(problem, rows, start)
-            for iteration in range(attack.iterations + 1):
-                if iteration:
-                    now = attack.step(problem, now, iteration)
-                record.write(iteration, now.border)
-                now = _without_ended(problem, now, status, record, stop_distance)
-                if on_progress is not None:
-                    asked = int(problem.ledger.total.sum())
-                    on_progress(Progress(iteration, attack.iterations, len(now.border.rows), asked))
-                if not len(now.border.rows):
-                    break
-            for row in now.border.rows.tolist():
-                status[row] = Status.FINISHED
+            _walk(attack, problem, rows, start, status, record, stop_distance, on_progress)
+            release(problem)
+            record.settle(conclude(problem, settle or Settle(), record.lines, rows, start, status))
     except KeyboardInterrupt:
         if not keep_interrupted:
             raise
-        status[:] = [Status.INTERRUPTED if s is Status.RUNNING else s for s in status]
+        status[:] = [Status.INTERRUPTED if s is Status.RUNNING or s.ended_well else s for s in status]
+    except OracleError as error:
+        record.error = error
+        status[:] = [Status.ORACLE_FAILED if s is Status.RUNNING or s.ended_well else s for s in status]
     return record.result(status, open_end)
+
+
+def _walk(
+    attack: Attack,
+    problem: Problem,
+    rows: Tensor,
+    start: Tensor,
+    status: list[Status],
+    record: _Record,
+    stop_distance: float | None,
+    on_progress: Callable[[Progress], None] | None,
+) -> None:
+    """All iterations of an attack; see `run`."""
+    now = attack.init(problem, rows, start)
+    for iteration in range(attack.iterations + 1):
+        if iteration:
+            now = attack.step(problem, now, iteration)
+        record.write(iteration, _answered(problem, now.border))
+        set_aside(problem, now.border)
+        now = _without_ended(problem, now, status, record, stop_distance)
+        if on_progress is not None:
+            asked = int(problem.ledger.total.sum())
+            on_progress(Progress(iteration, attack.iterations, len(now.border.rows), asked))
+        if not len(now.border.rows):
+            break
+    for row in now.border.rows.tolist():
+        status[row] = Status.FINISHED
+
+
+def _answered(problem: Problem, border: Border) -> Border:
+    """The images that the classifier did not fail on: the others keep the border that they had."""
+    if not problem.failed:
+        return border
+    return border.select(torch.tensor([row not in problem.failed for row in border.rows.tolist()], dtype=torch.bool))
 
 
 def _without_ended(
     problem: Problem, now: Step, status: list[Status], record: _Record, stop_distance: float | None
 ) -> Step:
-    """Let go of the images that cannot or need not go on."""
+    """Remove the images that cannot or need not continue."""
     ended = dict(now.ended)
     if stop_distance is not None:
-        near = record.final_distance(now.border) <= stop_distance
+        near = (1 + _SETTLED) * record.final_distance(now.border) <= stop_distance
         ended |= dict.fromkeys(now.border.rows[near].tolist(), Status.CLOSE_ENOUGH)
     ended |= dict.fromkeys(problem.failed, Status.ORACLE_FAILED)
     for row, why in ended.items():
@@ -152,6 +193,13 @@ class _Record:
         self.history: list[Tensor] | None = [] if keep_points else None
         self.final = torch.full((images,), torch.inf, dtype=torch.float64)
         self.probes: Tensor | None = None
+        self.lines = Lines(problem)
+        self.walked = self.final  # before the settle phase
+        self.success = torch.zeros(images, dtype=torch.bool)
+        self.yes = torch.zeros(images, dtype=torch.int64)
+        self.asked = torch.zeros(images, dtype=torch.int64)
+        self.warnings: list[str] = []
+        self.error: OracleError | None = None
 
     def write(self, iteration: int, border: Border) -> None:
         """Note an iteration's border."""
@@ -177,6 +225,17 @@ class _Record:
         final = self._final_points(border)
         self.points[rows] = final.cpu()
         self.final[rows] = self._sizes(final, rows)
+        self.lines.write(border, self.final[rows])
+
+    def settle(self, ending: Ending | None) -> None:
+        """Note the points of the settle phase."""
+        if ending is None:
+            return
+        rows, self.walked = ending.rows, self.final.clone()
+        self.points[rows] = ending.points.cpu()
+        self.final[rows] = self._sizes(ending.points, rows)
+        self.success[rows], self.yes[rows], self.asked[rows] = ending.confirmed, ending.yes, ending.asked
+        self.warnings += ending.warnings
 
     def _final_points(self, border: Border) -> Tensor:
         """The point to return: on the adversarial side with confidence."""
@@ -200,17 +259,33 @@ class _Record:
             for table in (self.distance, self.queries, self.gap):
                 table[later] = table[self.last]
             self.sigmoid[:, later] = self.sigmoid[:, self.last]
-        without = torch.tensor([not s.has_point for s in status], dtype=torch.bool)
+        without = torch.tensor([not (s.has_point or s is Status.ORACLE_FAILED) for s in status], dtype=torch.bool)
         self.final[without] = torch.inf
+        self.walked[without] = torch.inf
         self.points[without] = self.problem.original.cpu()[without]
         at_once = torch.tensor([s is Status.MISCLASSIFIED for s in status], dtype=torch.bool)
         self.final[at_once] = 0.0
+        self.walked[at_once] = 0.0
+        self.success |= at_once  # its check has asked the image itself
         self.distance[:, at_once] = 0.0
         centre, slope, low, high = self.sigmoid
         trace = Trace(self.distance, self.queries, self._all_points(), centre, slope, low, high, self.gap)
         known = not bool(torch.isnan(centre[-1]).all())
         estimate = Estimate(centre[-1], slope[-1].log10(), low[-1], high[-1]) if known else None
-        return AttackResult(self.points, self.final, status, trace, estimate, self.probes)
+        return AttackResult(
+            self.points,
+            self.final,
+            self.walked,
+            self.success,
+            self.yes,
+            self.asked,
+            status,
+            self.warnings,
+            self.error,
+            trace,
+            estimate,
+            self.probes,
+        )
 
     def _all_points(self) -> Tensor | None:
         """The points of every iteration, the last ones as often as it takes: `(T + 1, B, d)`."""

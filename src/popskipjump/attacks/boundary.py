@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks.base import Step
-from popskipjump.attacks.border import Border
-from popskipjump.attacks.parts.lines import border_at
-from popskipjump.attacks.parts.locate import BinarySearch
 from popskipjump.attacks.problem import Problem
+from popskipjump.attacks.rows import select_rows
+from popskipjump.attacks.searches.bisection import BinarySearch
+from popskipjump.attacks.searches.lines import Found, border_at
 from popskipjump.errors import InputError
 from popskipjump.geometry import clip, inner, l2_size, per_row
 from popskipjump.rng import normal
@@ -62,7 +62,7 @@ class BoundaryAttack:
 
     def init(self, problem: Problem, rows: Tensor, start: Tensor) -> Step:
         """See `Attack`."""
-        border = BinarySearch(theta=0.01)(problem, rows, start, 0, None)
+        border, _ = BinarySearch(theta=0.01)(problem, rows, start, None, 0, None, ())
         ones = torch.ones(len(rows))
         walk = _Walk(rows, border.point, self.orthogonal * ones, self.forward * ones, 0.5 * ones, 0.25 * ones)
         return Step(border, {}, walk)
@@ -70,8 +70,10 @@ class BoundaryAttack:
     def step(self, problem: Problem, before: Step, iteration: int) -> Step:
         """See `Attack`."""
         rows = before.border.rows
-        stays = torch.isin(before.memory.rows, rows)  # images leave between two steps, and keep their order
-        walk = _Walk(*(value[stays.to(value.device)] for value in before.memory))
+        if not isinstance(before.memory, _Walk):
+            raise TypeError(f"a step of the boundary attack goes on from one, not from {before.memory!r}.")
+        # Images leave between two steps, and keep their order.
+        walk = select_rows(before.memory, torch.isin(before.memory.rows, rows))
         for proposal in range(self.proposals):
             number = (iteration - 1) * self.proposals + proposal
             going = (problem.affordable(rows) >= 2).nonzero().flatten()
@@ -79,17 +81,17 @@ class BoundaryAttack:
                 break
             walk = self._propose(problem, rows, walk, going, number)
         zero = torch.zeros(len(rows), dtype=torch.float64)
-        settled = torch.ones(len(rows), dtype=torch.bool)
-        none = torch.zeros(len(rows), dtype=torch.int64)
-        border: Border = border_at(problem, rows, walk.point, zero, zero, zero + 1, none, settled, None)
+        yes, none = torch.ones(len(rows), dtype=torch.bool), torch.zeros(len(rows), dtype=torch.int64)
+        # The point is adversarial, and the whole line beyond it is unknown: its outer end counts as the border.
+        border = border_at(problem, rows, walk.point, Found(zero, zero, zero, yes, zero, zero, zero + 1, none, yes))
         ended = dict.fromkeys(rows[problem.affordable(rows) < 2].tolist(), Status.BUDGET_SPENT)
         return Step(border, ended, walk)
 
     def _propose(self, problem: Problem, rows: Tensor, walk: _Walk, going: Tensor, number: int) -> _Walk:
         """One proposal for each of the images in `going`."""
-        there = problem.there(going)
+        chosen = problem.index(going)
         original = problem.originals(rows[going])
-        point = walk.point[there]
+        point = walk.point[chosen]
         aside = self._aside(problem, rows[going], point, original, walk.orthogonal[going], number)
         across, whole = walk.across.clone(), walk.whole.clone()
         if number % self.test_every == 0:
@@ -100,7 +102,7 @@ class BoundaryAttack:
         accepted = problem.decide(ahead, rows[going], "walk")
         whole[going] += (accepted.cpu().float() - whole[going]) / _WINDOW
         moved = walk.point.clone()
-        moved[there] = torch.where(per_row(accepted), ahead, point)
+        moved[chosen] = torch.where(per_row(accepted), ahead, point)
         if number % self.test_every:
             return walk._replace(point=moved, across=across, whole=whole)
         return self._adapt(walk._replace(point=moved, across=across, whole=whole), number)
@@ -110,7 +112,7 @@ class BoundaryAttack:
     ) -> Tensor:
         """A random point at the same distance from the original, about `size` distances away: `(A, d)`."""
         image = problem.image_id[rows]
-        roots = problem.there(problem.key.child("boundary").roots(image, torch.full_like(image, number)))
+        roots = problem.index(problem.key.child("boundary").roots(image, torch.full_like(image, number)))
         noise = normal(roots, problem.dimension)
         out = point - original
         length = per_row(l2_size(out)).clamp(min=1e-12)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from popskipjump.attacks.border import Direction
-from popskipjump.attacks.parts.advance import FullStep
-from popskipjump.attacks.parts.direction import Count, LineSpread, MonteCarlo, TrueDirection
-from popskipjump.attacks.parts.locate import BayesianSearch
-from popskipjump.attacks.walk import BoundaryWalk
-from popskipjump.errors import InputError, UnknownNameError
+from popskipjump.attacks.acceptance.if_nearer import AcceptIfNearer
+from popskipjump.attacks.acceptance.unless_faint import UnlessFaint
+from popskipjump.attacks.directions.count import DirectionCount
+from popskipjump.attacks.directions.monte_carlo import LineSpread, MonteCarlo, TrueDirection
+from popskipjump.attacks.protocols import Direction
+from popskipjump.attacks.searches.bayesian import BayesianSearch
+from popskipjump.attacks.starts.given import GivenStart
+from popskipjump.attacks.starts.restart import NoRestart
+from popskipjump.attacks.steps.straight import FullStep
+from popskipjump.attacks.walk import AnyWalk, BoundaryWalk
 from popskipjump.sigmoid import Grid
 
 _SMALL_INPUT = 1024  # up to here the paper's MNIST setting, above it that of CIFAR-10
+_LONGEST = 0.5  # length of a direction in units of the search line; the paper has 0.28 (MNIST) and 0.185 (CIFAR-10)
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,9 @@ class PopSkipJump:
         iterations: steps along the border.
         resolution: the search line is divided into this many parts, and one coordinate of a direction has the size of
             one part: 100 (MNIST) or 300 (CIFAR-10); None takes 100 up to 1,024 dimensions and 300 above.
-        beta: the size of one coordinate of a direction, in units of the search line, if it is not to be one part.
+        beta: the size of one coordinate of a direction, in units of the search line, if it is not to be one part. From
+            22,500 dimensions on it is less, so that a direction is no longer than half of the line (docs/errata.md,
+            D8).
         slopes: how many slopes the prior holds.
         slope_range: log10 of the flattest and the steepest, per length of the search line.
         floors: noise levels eps of the prior, or (low, high) pairs of them.
@@ -54,7 +61,7 @@ class PopSkipJump:
     slopes: int = 16
     slope_range: tuple[float, float] = (-0.5, 2.5)
     floors: tuple[float | tuple[float, float], ...] = (0.0, 0.05, 0.15, 0.3)
-    count: Count = field(default_factory=Count)
+    count: DirectionCount = field(default_factory=DirectionCount)
     acquisition: Literal["information", "sample-size"] = "information"
     estimate: Literal["mean", "map"] = "mean"
     sample_size: Literal["signal", "point", "centre", "posterior"] = "centre"
@@ -70,28 +77,33 @@ class PopSkipJump:
     true_gradient: bool = False
 
     def __post_init__(self) -> None:
-        for kind, name, known in (
-            ("acquisition", self.acquisition, ("information", "sample-size")),
-            ("estimate", self.estimate, ("mean", "map")),
-            ("sample size", self.sample_size, ("signal", "point", "centre", "posterior")),
-        ):
-            if name not in known:
-                raise UnknownNameError(kind, name, known)
-        if min(self.check_every, self.per_step, self.search_limit) < 1:
-            raise InputError("check_every, per_step and search_limit must be at least 1.")
-        if self.beta is not None and not self.beta > 0:
-            raise InputError(f"beta must be positive, not {self.beta!r}.")
-        if not (0 < self.spread_over <= 1 and 0 < self.confidence < 1 and self.enlarge >= 1):
-            raise InputError("spread_over must be in (0, 1], confidence in (0, 1) and enlarge at least 1.")
+        self.search(_SMALL_INPUT)  # each part checks its own arguments
+        FullStep(self.enlarge)
 
-    def build(self, dimension: int) -> BoundaryWalk:
-        """The attack for inputs of d values."""
+    @classmethod
+    def as_published(cls, **changes: Any) -> PopSkipJump:
+        """PopSkipJump in the authors' setting, as far as it can be had.
+
+        No baseline (docs/errata.md, D1), a search line 1.5 times longer (D2), and the authors' grid. beta is one
+        part of the line, 1/100 or 1/300, as here. The grid is that of their released code, 31 slopes with log10 s in
+        [-1, 2] and 7 floors up to 0.3: the printed range of slopes, [1, 3], cannot hold what logit sampling needs (E8).
+        Three deviations stay, without which the printed numbers of queries are not met: the tail of E[n] is bounded
+        (D3), n_t is at least n_t^det (D4), and positions half-way between the centres are asked (D5).
+
+        Args:
+            changes: arguments that differ from this setting, such as `iterations=8`.
+        """
+        floors = tuple(round(0.05 * step, 2) for step in range(7))
+        grid: dict[str, Any] = {"slopes": 31, "slope_range": (-1.0, 2.0), "floors": floors}
+        return cls(**({"baseline": False, "enlarge": 1.5} | grid | changes))
+
+    def search(self, dimension: int) -> BayesianSearch:
+        """The search for inputs of d values."""
         parts = self.resolution or (100 if dimension <= _SMALL_INPUT else 300)
-        beta = self.beta or 1 / parts
         pairs = tuple((f, f) if isinstance(f, float | int) else f for f in self.floors)
-        search = BayesianSearch(
+        return BayesianSearch(
             grid=Grid(parts + 1, self.slopes, self.slope_range, pairs),
-            spread=beta,
+            spread=1 / parts if self.beta is None else self.beta,
             count=self.count,
             acquisition=self.acquisition,
             estimate=self.estimate,
@@ -104,7 +116,22 @@ class PopSkipJump:
             confidence=self.confidence,
             limit=self.search_limit,
         )
-        direction: Direction = MonteCarlo(self.count, LineSpread(beta), baseline=self.baseline)
+
+    def build(self, dimension: int) -> AnyWalk:
+        """The attack for inputs of d values."""
+        search, limit = self.search(dimension), _LONGEST / dimension**0.5
+        large = self.beta is None and search.spread > limit
+        spread = LineSpread(limit if large else search.spread)
+        direction: Direction[tuple[()]] = MonteCarlo(self.count, spread, baseline=self.baseline)
         if self.true_gradient:
             direction = TrueDirection()
-        return BoundaryWalk(search, direction, FullStep(self.enlarge), self.iterations)
+        return BoundaryWalk(
+            start=GivenStart(),
+            direction=direction,
+            step_rule=FullStep(self.enlarge),
+            search=search,
+            # Steps of published length, along directions from few answers for each dimension, lead away (D8).
+            acceptance=AcceptIfNearer() if large else UnlessFaint(),
+            restart=NoRestart(),
+            iterations=self.iterations,
+        )

@@ -1,27 +1,41 @@
-"""What an attack works on: a batch of images and the one path by which it may ask about them."""
+"""`Problem`: a batch of images under attack, and the only path by which an attack can query the classifier."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from popskipjump.attacks.notes import Notes
+from popskipjump.attacks.answered import PHASES, AnsweredClasses
+from popskipjump.attacks.retry import Retry
 from popskipjump.errors import BudgetError, OracleError, StorageError
 from popskipjump.geometry import Norm
 from popskipjump.oracles import Criterion, Ledger, MajorityVote, Oracle, Ticket, WhiteBox
 from popskipjump.rng import Key
 from popskipjump.types import Bounds
 
+K = TypeVar("K")  # what a problem keeps
+
+
+def _channels_hint(shape: tuple[int, ...]) -> str:
+    """Hint at the most frequent mistake in the shape of an input."""
+    if len(shape) == 3 and shape[2] in (1, 3, 4) and shape[0] not in (1, 3, 4):
+        return "; if it wants channels first, pass `numpy.moveaxis(images, -1, 1)`"
+    if len(shape) == 2:
+        return "; if it wants a channel, pass `images[:, None]`"
+    return ", and must take these"
+
 
 @dataclass
 class Problem:
-    """A batch of images, what is asked about them, and the path of every query.
+    """A batch of images, the criterion, and the path of every query.
 
-    One query, one path: `decide` clips to the bounds and names the phase; below it lie the vote, the ledger, the
-    record, the chunks, the noise. Rows are image rows 0 .. B - 1, on the CPU, non-decreasing within a call.
+    Every query takes the same path: `decide` clips the points to the bounds and sets the phase, and then calls the
+    chain of oracles: vote, ledger, record, chunks, noise. Rows are image rows 0 .. B - 1, on the CPU, non-decreasing
+    within a call.
     """
 
     original: Tensor  # (B, d) float32, on the oracle's device
@@ -38,12 +52,14 @@ class Problem:
     labels: Tensor | None = None  # (B,) int64, for the white box alone
     targets: Tensor | None = None  # (B,) int64, for the white box alone
     failed: dict[int, str] = field(default_factory=dict)  # row -> what the classifier did
-    pools: dict[str, object] = field(default_factory=dict)  # random directions, drawn at their first use
     on_queries: Callable[[int], None] | None = None
+    verdict: int = 0  # queries of each image that nothing but the verdict may ask
+    retry: Retry = field(default_factory=Retry)
+    answered: AnsweredClasses = field(default_factory=AnsweredClasses)  # at the points that are confirmed
 
     def __post_init__(self) -> None:
-        self.notes = Notes(len(self.original))
-        self._memory: dict[str, Tensor] = {}
+        self._buffers: dict[str, Tensor] = {}
+        self._kept: dict[tuple[type, object], object] = {}
         self._on_cpu = self.original.device.type == "cpu"  # asked before every call: even a void move takes its time
 
     @property
@@ -66,23 +82,30 @@ class Problem:
             values = values.to(torch.float32)
         return values if self._on_cpu else values.to(self.device, non_blocking=True)
 
-    def there(self, index: Tensor) -> Tensor:
-        """An index of images, or a mask, where the images lie."""
+    def index(self, index: Tensor) -> Tensor:
+        """An index of images, or a mask, on the device of the images."""
         return index if self._on_cpu else index.to(self.device, non_blocking=True)
 
     def originals(self, rows: Tensor) -> Tensor:
         """The originals of some images: rows `(A,)` -> `(A, d)`."""
-        return self.original.index_select(0, self.there(rows))  # in a fifth of the time of brackets
+        return self.original.index_select(0, self.index(rows))  # in a fifth of the time of brackets
 
     def on_cpu(self, values: Tensor) -> Tensor:
         """Numbers of the images, float64, on the CPU."""
         return values.to("cpu").to(torch.float64)
 
-    def memory(self, name: str, rows: int) -> Tensor:
-        """Room for `(rows, d)` numbers, the same one for all who ask under a name: new memory costs as much as work."""
-        if name not in self._memory or len(self._memory[name]) < rows:
-            self._memory[name] = torch.empty(rows, self.dimension, device=self.device)
-        return self._memory[name][:rows]
+    def buffer(self, name: str, rows: int) -> Tensor:
+        """A buffer of `(rows, d)` numbers, one for each name: allocating it anew costs as much as the work in it."""
+        if name not in self._buffers or len(self._buffers[name]) < rows:
+            self._buffers[name] = torch.empty(rows, self.dimension, device=self.device)
+        return self._buffers[name][:rows]
+
+    def kept(self, kind: type[K], key: object, make: Callable[[], K]) -> K:
+        """An object of a kind that is made once for this problem, such as a table of random directions."""
+        found = self._kept.get((kind, key))
+        if not isinstance(found, kind):
+            found = self._kept[kind, key] = make()
+        return found
 
     def affordable(self, rows: Tensor) -> Tensor:
         """How many decisions the budget still allows: rows `(A,)` -> int64 `(A,)`."""
@@ -114,9 +137,11 @@ class Problem:
         except (BudgetError, StorageError):  # no fault of the classifier
             raise
         except Exception as error:
-            answers = self._ask_each(points, rows, error)
+            answers = self._ask_again(points, rows, error)
         finally:
             self.ledger.phase = before
+        if phase in PHASES:
+            self.answered.note(points, rows, *answers)
         if self.on_queries is not None:
             self.on_queries(len(rows) * self.votes)
         return answers
@@ -125,7 +150,7 @@ class Problem:
         """`label` for the images that have not failed: they alone are asked about, bool `(M,)` on the CPU."""
         labels, decisions = self._no_answers(len(rows))
         if bool(alive.any()):
-            there = self.there(alive)
+            there = self.index(alive)
             labels[there], decisions[there] = self.label(points[there], rows[alive], phase)
         return labels, decisions
 
@@ -134,7 +159,7 @@ class Problem:
         return labels, torch.zeros(count, dtype=torch.bool, device=self.device)
 
     def decide_single(self, points: Tensor, rows: Tensor, phase: str) -> Tensor:
-        """`decide` without votes: what one answer of the classifier says. For the verdict."""
+        """`decide` without votes: what one answer of the classifier says. For the settle phase and the verdict."""
         voting = self.oracle
         if isinstance(voting, MajorityVote):
             self.oracle, self.votes = voting.oracle, 1
@@ -147,28 +172,36 @@ class Problem:
         labels = self.oracle.ask(points.reshape(-1, *self.shape), Ticket(rows))
         if labels.shape != rows.shape:
             raise OracleError(f"the classifier was asked for {len(rows)} labels and gave {tuple(labels.shape)}.")
-        labels = self.there(labels)
-        return labels, self.criterion.decide(labels, self.there(rows))
+        labels = self.index(labels)
+        return labels, self.criterion.decide(labels, self.index(rows))
 
-    def _ask_each(self, points: Tensor, rows: Tensor, error: Exception) -> tuple[Tensor, Tensor]:
-        """After a failure, ask image by image, so that one bad image does not end the batch."""
-        images = torch.unique_consecutive(rows).tolist()
+    def _ask_again(self, points: Tensor, rows: Tensor, error: Exception) -> tuple[Tensor, Tensor]:
+        """After a failure, ask image by image, as often as the policy says: one bad image does not end the batch."""
+        without = dict.fromkeys(torch.unique_consecutive(rows).tolist(), error)  # row -> why it has no answer
         labels, decisions = self._no_answers(len(rows))
-        alone = len(images) == 1
-        for row in images:
-            mine = rows == row
-            try:
-                if alone:
-                    raise error
-                self.ledger.ensure(row, int(mine.sum()) * self.votes)
-                chosen = self.there(mine)
-                labels[chosen], decisions[chosen] = self._ask(points[chosen], rows[mine])
-            except BudgetError:
-                continue  # it cannot pay to be asked again: it ends with its budget
-            except StorageError:
-                raise
-            except Exception as again:
-                self.failed[row] = f"{type(again).__name__}: {again}"
+        for _ in self.retry.rounds(len(without)):
+            for row in list(without):
+                mine = rows == row
+                try:
+                    self.ledger.ensure(row, int(mine.sum()) * self.votes)
+                    chosen = self.index(mine)
+                    labels[chosen], decisions[chosen] = self._ask(points[chosen], rows[mine])
+                except BudgetError:
+                    pass  # it cannot pay to be asked again: it ends with its budget
+                except StorageError:
+                    raise
+                except Exception as again:
+                    without[row] = again
+                    continue
+                del without[row]
+            if not without:
+                break
+        for row, why in without.items():
+            self.failed[row] = f"{type(why).__name__}: {why}"
         if len(self.failed) == len(self.original):
-            raise OracleError(f"the classifier failed on every image; the last error was {error!r}.") from error
+            last = str(error) if isinstance(error, OracleError) else f"{type(error).__name__}: {error}"
+            raise OracleError(
+                f"the classifier failed on every image; the last error was {last.rstrip('.')}. It was given inputs of "
+                f"shape {('inputs', *self.shape)}{_channels_hint(self.shape)}."
+            ) from error
         return labels, decisions

@@ -3,45 +3,58 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from popskipjump.attacks.parts.accept import Nearer
-from popskipjump.attacks.parts.advance import ArcStep
-from popskipjump.attacks.parts.carried import CarriedSearch
-from popskipjump.attacks.parts.patterns import PatternStart
-from popskipjump.attacks.parts.shaped import ShapedDirections
-from popskipjump.attacks.walk import BoundaryWalk
+from popskipjump.attacks.acceptance.if_nearer import AcceptIfNearer
+from popskipjump.attacks.directions.adaptive.estimator import AdaptiveDirections
+from popskipjump.attacks.protocols import Acceptance, Direction, Restart, Search, Start, StepRule
+from popskipjump.attacks.searches.warm import WarmStartedSearch
+from popskipjump.attacks.starts.patterns import PatternStart
+from popskipjump.attacks.starts.restart import RestartIfLost
+from popskipjump.attacks.steps.arc import ArcStep
+from popskipjump.attacks.walk import AnyWalk, BoundaryWalk
 
 _MOST_ITERATIONS = 1000  # with a budget, which ends the attack long before
 
 
 @dataclass(frozen=True)
 class QuickSkipJump:
-    """An attack of our own that learns from its answers what to ask (docs/quickskipjump.md).
+    """Our own attack, which learns from its answers where to ask next (docs/quickskipjump.md).
 
-    Its natural measure is a budget: with one and without a number of iterations, it goes on until the budget is spent.
+    Set a budget: with one and without a number of iterations, it goes on until the budget is spent.
 
     Args:
         iterations: steps along the border.
-        search: finds the border on each line.
-        direction: estimates its normal.
-        advance: steps along it.
-        start: looks for a nearer place to begin at; None begins where it is told.
-        accept: chooses between a new border and the one before.
+        start: finds the first border.
+        direction: estimates the border's normal.
+        step: moves along it.
+        search: finds the border on the line to the new point.
+        acceptance: chooses between the new border and the one before.
+        restart: begins elsewhere where a line has no border.
         nearest_start: of a pool of starting points, take the nearest.
     """
 
     iterations: int = 64
-    search: CarriedSearch = field(default_factory=CarriedSearch)
-    direction: ShapedDirections = field(default_factory=ShapedDirections)
-    advance: ArcStep = field(default_factory=ArcStep)
-    start: PatternStart | None = field(default_factory=PatternStart)
-    accept: Nearer | None = field(default_factory=Nearer)
+    start: Start = field(default_factory=PatternStart)
+    direction: Direction[Any] = field(default_factory=AdaptiveDirections)
+    step: StepRule[Any] = field(default_factory=ArcStep)
+    search: Search[Any] = field(default_factory=WarmStartedSearch)
+    acceptance: Acceptance[Any] = field(default_factory=AcceptIfNearer)
+    restart: Restart[Any] = field(default_factory=RestartIfLost)
     nearest_start: bool = True
 
-    def build(self, dimension: int) -> BoundaryWalk:
+    def build(self, dimension: int) -> AnyWalk:
         """The attack for inputs of d values."""
-        return BoundaryWalk(self.search, self.direction, self.advance, self.iterations, self.start, self.accept)
+        return BoundaryWalk(
+            start=self.start,
+            direction=self.direction,
+            step_rule=self.step,
+            search=self.search,
+            acceptance=self.acceptance,
+            restart=self.restart,
+            iterations=self.iterations,
+        )
 
     def iterations_within(self, budget: int) -> int:
         """How many iterations to allow when a budget is given instead."""
-        return min(_MOST_ITERATIONS, max(budget // self.direction.number.fewest, 1))
+        return min(_MOST_ITERATIONS, max(budget // self.direction.fewest, 1))

@@ -1,49 +1,120 @@
-"""The walk along the border that HopSkipJump and its kin share: locate, direction, advance."""
+"""The boundary walk shared by HopSkipJump, PopSkipJump and QuickSkipJump: direction, step, search, acceptance."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
+from popskipjump.attacks.acceptance.unless_faint import is_faint
 from popskipjump.attacks.base import Step
-from popskipjump.attacks.border import Accept, Advance, Border, Direction, Locate, NearerStart, merge
+from popskipjump.attacks.border import Border, merge
 from popskipjump.attacks.problem import Problem
+from popskipjump.attacks.protocols import Acceptance, Direction, Restart, Search, Start, StepRule, Window
+from popskipjump.attacks.rows import replace_rows, select_rows
 from popskipjump.types import Status
 
 _FEWEST_DIRECTIONS = 10  # fewer are not worth a step
-_FLAT_LINES = 3  # so many in a row end an image
-_FAINT = 0.25  # contrast between the ends of a line below which an unsettled search has found nothing
+
+Q = TypeVar("Q")  # state of the search
+D = TypeVar("D")  # state of the direction
+T = TypeVar("T")  # state of the step
+A = TypeVar("A")  # state of the acceptance
+R = TypeVar("R")  # state of the restart
+
+
+@dataclass(frozen=True, eq=False)
+class WalkState(Generic[Q, D, T, A, R]):
+    """State of all parts for each image, carried from one iteration to the next."""
+
+    rows: Tensor  # (A,) int64, on the CPU
+    remeasure: Tensor  # (A,) bool, whether the next step keeps its ray
+    search: Q
+    direction: D
+    step: T
+    acceptance: A
+    restart: R
+
+    def of(self, rows: Tensor) -> WalkState[Q, D, T, A, R]:
+        """The state of the images that are left; images leave between two steps, and keep their order."""
+        if len(rows) == len(self.rows):
+            return self
+        stays = torch.isin(self.rows, rows)
+        return WalkState(
+            rows=rows,
+            remeasure=self.remeasure[stays],
+            search=select_rows(self.search, stays),
+            direction=select_rows(self.direction, stays),
+            step=select_rows(self.step, stays),
+            acceptance=select_rows(self.acceptance, stays),
+            restart=select_rows(self.restart, stays),
+        )
+
+
+class _Locator(Generic[Q]):
+    """A search with its state: see `Locate`."""
+
+    def __init__(self, search: Search[Q], problem: Problem, rows: Tensor, state: Q) -> None:
+        self.search, self.problem, self.rows, self.state = search, problem, rows, state
+
+    def __call__(self, rows: Tensor, outer: Tensor, window: Window | None) -> Border:
+        """See `Locate`."""
+        return self.within(rows, outer, window, 0, None)
+
+    def within(
+        self, rows: Tensor, outer: Tensor, window: Window | None, iteration: int, previous: Border | None
+    ) -> Border:
+        """Search in an iteration of the walk, and store the new state of the search."""
+        if len(rows) == len(self.rows):
+            border, self.state = self.search(self.problem, rows, outer, window, iteration, previous, self.state)
+            return border
+        index = torch.searchsorted(self.rows, rows)
+        mine = select_rows(self.state, index)
+        border, learned = self.search(self.problem, rows, outer, window, iteration, previous, mine)
+        self.state = replace_rows(self.state, index, learned)
+        return border
 
 
 @dataclass(frozen=True)
-class BoundaryWalk:
-    """An attack composed of a few parts; a variant is another part or another argument of one.
+class BoundaryWalk(Generic[Q, D, T, A, R]):
+    """An attack composed of six parts; a variant is another part or another argument of one.
 
     Args:
-        locate: finds the border on a line.
+        start: finds the first border.
         direction: estimates the border's normal.
-        advance: steps along it.
+        step_rule: moves along it.
+        search: finds the border on the line to the new point.
+        acceptance: chooses between the new border and the one before.
+        restart: begins elsewhere where a line has no border.
         iterations: how often.
-        start: looks for a nearer place to begin at; None begins where it is told.
-        accept: chooses between a new border and the one before; None takes the new one, unless it is faint.
     """
 
-    locate: Locate
-    direction: Direction
-    advance: Advance
+    start: Start
+    direction: Direction[D]
+    step_rule: StepRule[T]
+    search: Search[Q]
+    acceptance: Acceptance[A]
+    restart: Restart[R]
     iterations: int
-    start: NearerStart | None = None
-    accept: Accept | None = None
 
     def init(self, problem: Problem, rows: Tensor, start: Tensor) -> Step:
         """See `Attack`."""
-        if self.start is None:
-            border = self.locate(problem, rows, start, 0, None)
-        else:
-            border = self.start(problem, rows, start, self.locate)
-        return Step(border, dict.fromkeys(rows[_faint(border)].tolist(), Status.NO_SIGNAL))
+        images = len(rows)
+        locate = _Locator(self.search, problem, rows, self.search.begin(images))
+        begun = self.start(problem, rows, start, locate)
+        border, restarted = self.restart(problem, begun.border, None, locate, self.restart.begin(images))
+        state = WalkState(
+            rows=rows,
+            remeasure=torch.zeros(images, dtype=torch.bool),
+            search=locate.state,
+            direction=self.direction.begin(problem, begun._replace(border=border)),
+            step=self.step_rule.begin(images),
+            acceptance=self.acceptance.begin(images),
+            restart=restarted,
+        )
+        return Step(border, dict.fromkeys(rows[is_faint(border)].tolist(), Status.NO_SIGNAL), state)
 
     def step(self, problem: Problem, before: Step, iteration: int) -> Step:
         """See `Attack`."""
@@ -52,26 +123,29 @@ class BoundaryWalk:
         border = before.border if bool(enough.all()) else before.border.select(enough)
         if not len(border.rows):
             return Step(border, ended)
-        gradient = self.direction(problem, border, iteration)
-        outer = self.advance(problem, border, gradient, iteration)
-        found = self.locate(problem, border.rows, outer, iteration, border)
-        # A search that the budget cut short, or that saw no border, may be anywhere: the place before it is better.
-        broke = ~found.settled & (problem.affordable(border.rows) < getattr(self.locate, "per_step", 1))
-        if self.accept is not None:
-            taken = merge(self.accept(problem, found, border) & ~broke, found, border)
-            return Step(taken if self.start is None else self.start.anew(problem, taken, self.locate), ended)
-        faint = _faint(found)
-        # One bad direction makes a flat line, and the next may be better; but where the first one is flat, all will be.
-        flat = torch.where(faint, problem.notes.read("flat", border.rows, _FLAT_LINES - 1.0) + 1, 0.0)
-        problem.notes.write("flat", border.rows, flat)
-        ended |= dict.fromkeys(border.rows[flat >= _FLAT_LINES].tolist(), Status.FLAT)
-        return Step(merge(~broke & ~faint, found, border), ended)
+        state = self._state(before).of(border.rows)
+        gradient, direction = self.direction(problem, border, iteration, state.direction)
+        far = self.direction.far(direction)
+        move = self.step_rule(problem, border, gradient, state.remeasure, iteration, state.step, far)
+        locate = _Locator(self.search, problem, border.rows, state.search)
+        found = locate.within(border.rows, move.outer, move.window, iteration, border)
+        step = self.step_rule.learn(problem, border, found, move, state.step)
+        direction = self.direction.learn(problem, border, found, move, direction)
+        decision, acceptance = self.acceptance(problem, found, border, move, state.acceptance)
+        # A search cut short by the budget has no reliable result: keep the border before it.
+        broke = ~found.settled & (problem.affordable(border.rows) < self.search.per_step)
+        taken = merge(decision.take & ~broke, found, border)
+        taken, restart = self.restart(problem, taken, move, locate, state.restart)
+        ended |= dict.fromkeys(border.rows[decision.give_up].tolist(), Status.FLAT)
+        memory = WalkState(border.rows, decision.remeasure, locate.state, direction, step, acceptance, restart)
+        return Step(taken, ended, memory)
+
+    @staticmethod
+    def _state(before: Step) -> WalkState[Q, D, T, A, R]:
+        """What `init` or the last `step` of this walk left."""
+        if not isinstance(before.memory, WalkState):
+            raise TypeError(f"a step of a walk goes on from a step of a walk, not from {before.memory!r}.")
+        return before.memory
 
 
-def _faint(border: Border) -> Tensor:
-    """Images whose search ended at its limit without a difference between the ends of the line: bool `(A,)`."""
-    if border.estimate is None:
-        return torch.zeros_like(border.settled)
-    e = border.estimate
-    ends = [torch.sigmoid(4 * e.slope * (end - e.centre)) for end in (0.0, 1.0)]
-    return ((1 - e.lost) * (ends[1] - ends[0]) < _FAINT) & ~border.settled
+AnyWalk: TypeAlias = BoundaryWalk[Any, Any, Any, Any, Any]

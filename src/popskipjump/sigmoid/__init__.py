@@ -1,4 +1,4 @@
-"""The paper's mathematics: tensors in, tensors out, no oracle."""
+"""The paper's sigmoid model, posterior, acquisition and sample sizes: pure functions of tensors, without queries."""
 
 from popskipjump.sigmoid.acquisition import (
     exact_information,
@@ -10,6 +10,7 @@ from popskipjump.sigmoid.acquisition import (
 )
 from popskipjump.sigmoid.model import Grid, entropy, noisy_sigmoid, shared_grid
 from popskipjump.sigmoid.posterior import Estimate, Marginals, SigmoidPosterior
+from popskipjump.sigmoid.sample_ratio import SampleSize, floor_cost, ratio_table, sample_ratio
 from popskipjump.sigmoid.sample_size import (
     answer_correlation,
     deterministic_cosine,
@@ -21,6 +22,7 @@ __all__ = [
     "Estimate",
     "Grid",
     "Marginals",
+    "SampleSize",
     "SigmoidPosterior",
     "answer_correlation",
     "deterministic_cosine",
@@ -29,10 +31,13 @@ __all__ = [
     "expected_cosine",
     "expected_ratio",
     "expected_sample_size",
+    "floor_cost",
     "information",
     "information_by_table",
     "mutual_information",
     "noisy_sigmoid",
     "queries_for_cosine",
+    "ratio_table",
+    "sample_ratio",
     "shared_grid",
 ]

@@ -1,4 +1,4 @@
-"""Where to ask next: mutual information, or the sample size that is expected after the answer."""
+"""Acquisition functions of the Bayesian search: mutual information, or the expected sample size after an answer."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from torch import Tensor
 from popskipjump.sigmoid.model import Floats, Grid, entropy
 from popskipjump.sigmoid.posterior import SigmoidPosterior
 
-_NOTHING = np.float32(1e-30)  # the smallest total weight: refuted beliefs are renewed before they are used
-_TOGETHER, _MANY = 4, 12  # rows of a product that share their last digits; from so many on, any number of them
+_NOTHING = np.float32(1e-30)  # smallest total weight; a posterior without weight is reset before it is used
+# BLAS gives the same last digits for blocks of _TOGETHER rows, and for any number of rows from _MANY on.
+_TOGETHER, _MANY = 4, 12
 _UNLIKELY = np.float32(1e-7)
 
 
 def mutual_information(posterior: SigmoidPosterior) -> tuple[Tensor, Tensor]:
-    """Information that an answer at each position carries on (z, s, eps): I = H(E p) - E H(p).
+    """Mutual information between the answer at each position and (z, s, eps): I = H(E p) - E H(p).
 
-    Two matrix products against low-rank tables, for all images at once.
+    Computed for all images at once, by matrix products with low-rank tables.
 
     Returns:
         `(B, n - 1)` nats, and `(B,)` the total weight of each image.
@@ -27,7 +28,7 @@ def mutual_information(posterior: SigmoidPosterior) -> tuple[Tensor, Tensor]:
 
 
 def information(posterior: SigmoidPosterior) -> tuple[Floats, Floats]:
-    """`mutual_information` as NumPy arrays, on which a search goes on."""
+    """`mutual_information` as NumPy arrays, the form that the search uses."""
     weights, factors = posterior.weights, posterior.grid.factors
     images, places, channels = weights.shape
     flat = weights.reshape(-1, channels)
@@ -37,22 +38,22 @@ def information(posterior: SigmoidPosterior) -> tuple[Floats, Floats]:
 
 
 def information_by_table(posterior: SigmoidPosterior) -> tuple[Floats, Floats]:
-    """`information` from the full tables: for a small grid one product is faster than four, and exact."""
+    """`information` from the full tables: exact, and faster than four low-rank products on a small grid."""
     images, places = len(posterior), posterior.grid.positions
     sums = (_rows(posterior.weights, images) @ posterior.grid.table).numpy()[:images]
     return _gain(sums[:, :places], sums[:, places : 2 * places - 1])
 
 
 def _gain(weight: Floats, value: Floats) -> tuple[Floats, Floats]:
-    """The information and the total weight, from sums of weights.
+    """Mutual information and total weight, from weighted sums over the posterior.
 
     Args:
-        weight: `(B, n)` times p at each position, and the total.
-        value: `(B, n - 1)` times the entropy of p; written over.
+        weight: `(B, n)` sums of weight times p at each of n - 1 positions; the last column is the total weight.
+        value: `(B, n - 1)` sums of weight times the entropy of p; overwritten with the result.
     """
-    # NumPy, and few steps of it: for one image they take as long as they take to start.
+    # Few NumPy calls: for one image, the overhead of the calls dominates.
     total = np.maximum(weight[:, -1:], _NOTHING)
-    share = np.empty((2, *value.shape), dtype=np.float32)  # of both answers
+    share = np.empty((2, *value.shape), dtype=np.float32)  # predictive probability of both answers
     np.divide(weight[:, :-1], total, out=share[0])
     np.subtract(1, share[0], out=share[1])
     np.maximum(share, _UNLIKELY, out=share)
@@ -64,10 +65,10 @@ def _gain(weight: Floats, value: Floats) -> tuple[Floats, Floats]:
 
 
 def _rows(values: Tensor, images: int) -> Tensor:
-    """One row for each image, but few of them by fours.
+    """Reshape to one row per image, and pad small batches to a multiple of `_TOGETHER` rows.
 
-    The linear algebra library takes what is left of few rows on another path, with other last digits; an image's search
-    must not depend on its company. The first one comes again to fill up.
+    BLAS computes leftover rows of a small batch by another code path, with other last digits; but an image's search
+    must not depend on the other images of the batch. The padding repeats the first row.
     """
     rows = values.reshape(images, -1)
     missing = -images % _TOGETHER if images < _MANY else 0
@@ -75,7 +76,7 @@ def _rows(values: Tensor, images: int) -> Tensor:
 
 
 def exact_information(posterior: SigmoidPosterior) -> Tensor:
-    """`mutual_information` in float64 from the full tables, one cell at a time: what the fast one is tested with."""
+    """`mutual_information` in float64 from the full tables: the reference for tests of the fast version."""
     grid = posterior.grid
     weights = posterior.weights.to(torch.float64)
     weights = weights / weights.sum(dim=(1, 2), keepdim=True)
@@ -89,7 +90,7 @@ def expected_ratio(posterior: SigmoidPosterior, table: Tensor, centre: Tensor) -
 
     Args:
         posterior: of B images.
-        table: `(2n - 1, C)` float32: sample size by lag between sampling centre and true centre, and by channel.
+        table: `(2n - 1, C)` float32: sample size by lag (sampling centre to true centre) and channel.
         centre: `(B,)` in [0, 1].
 
     Returns:
@@ -108,14 +109,14 @@ def expected_ratio(posterior: SigmoidPosterior, table: Tensor, centre: Tensor) -
 
 
 def expected_sample_size(posterior: SigmoidPosterior, table: Tensor) -> Tensor:
-    """Sample size that is expected after an answer at each position, over both answers (acquisition (ii)).
+    """Expected sample size after one more answer at each position, averaged over both answers (acquisition (ii)).
 
     Args:
         posterior: of B images.
         table: `(2n - 1, C)`, as for `expected_ratio`.
 
     Returns:
-        float64 `(B, n - 1)`; the position with the smallest value is the one to ask.
+        float64 `(B, n - 1)`; the search queries the position with the smallest value.
     """
     result = torch.empty(len(posterior), posterior.grid.positions - 1, dtype=torch.float64)
     for row in range(len(posterior)):
@@ -124,10 +125,10 @@ def expected_sample_size(posterior: SigmoidPosterior, table: Tensor) -> Tensor:
 
 
 def _expected_after(grid: Grid, weights: Tensor, table: Tensor) -> Tensor:
-    """`expected_sample_size` of one image: weights `(n, C)` -> `(n - 1,)`."""
+    """`expected_sample_size` for one image: weights `(n, C)` -> `(n - 1,)`."""
     n = grid.positions
     weights = weights / weights.sum()
-    # windows[i] is the table as seen from position i: (n - 1 positions, n centres, C), a view.
+    # `_windows` gives views of shape (n - 1 positions, n centres, C).
     value = torch.zeros(n - 1, dtype=torch.float64)
     for answer in (0, 1):
         likelihood = _windows(grid.likelihood[answer], n)
@@ -140,6 +141,6 @@ def _expected_after(grid: Grid, weights: Tensor, table: Tensor) -> Tensor:
 
 
 def _windows(table: Tensor, n: int) -> Tensor:
-    """What all askable positions see of a table: `(2n - 2, C)` -> `(n - 1, n, C)`."""
+    """View of a lag table by query position and centre: `(2n - 2, C)` -> `(n - 1, n, C)`."""
     channels = table.shape[1]
     return table.as_strided((n - 1, n, channels), (channels, channels, 1)).flip(0)

@@ -1,4 +1,4 @@
-"""The noisy sigmoid along a search line (eq. 2), and the grid on which its parameters live."""
+"""The noisy sigmoid along a search line (eq. 2), and the grid of its parameters."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from popskipjump.geometry import REGISTER
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
-_RANK_TOLERANCE = 1e-5  # of the largest singular value; at 1e-3 up to 16% of the information was lost
-_SURE = 1e-6  # the nearest a probability comes to 0 or 1, so that no answer is impossible
+_RANK_TOLERANCE = 1e-5  # relative to the largest singular value; at 1e-3 up to 16% of the information was lost
+_SURE = 1e-6  # probabilities are clamped to [_SURE, 1 - _SURE], so that no answer has likelihood 0
 
 
 def noisy_sigmoid(
@@ -32,13 +32,13 @@ def noisy_sigmoid(
 
 
 def entropy(probability: Tensor) -> Tensor:
-    """Entropy of a yes or no in nats, for probabilities strictly between 0 and 1: any shape."""
+    """Binary entropy in nats, for probabilities of any shape strictly between 0 and 1."""
     other = 1 - probability
     return -(probability * probability.log() + other * other.log())
 
 
 class LowRank(NamedTuple):
-    """Factors of the probability and entropy tables; float32, with columns of zeros where that fills them up."""
+    """Low-rank factors of the probability and entropy tables; float32, padded with columns of zeros."""
 
     channel_p: Tensor  # (C, r), the first column all ones
     place_p: Tensor  # (n r, n), the last column for the total weight
@@ -48,16 +48,16 @@ class LowRank(NamedTuple):
 
 @dataclass(frozen=True)
 class Grid:
-    """The values that the parameters (z, s, eps) may take, and tables for all of them.
+    """Grid of the sigmoid's parameters (z, s, eps), with tables of p for all combinations.
 
-    Centres z are n points of [0, 1]. The positions x that can be asked are the n - 1 points half-way between them:
-    asked at a centre itself, even the sharpest border would answer at random. A channel is one (slope, floors) pair.
-    p depends on x and z through the lag x - z alone, so its table has 2 n - 2 rows.
+    The centres z are n points of [0, 1]. The query positions x are the n - 1 midpoints between them, because at
+    x = z the answer is a fair coin even for the sharpest boundary. A channel is one combination of slope and floors.
+    p depends on x and z only through the lag x - z, so its table has 2 n - 2 rows.
 
     Args:
-        positions: n.
-        slopes: how many, evenly spaced in log10.
-        slope_range: log10 of the smallest and the largest.
+        positions: n, number of centres.
+        slopes: number of slopes, evenly spaced in log10.
+        slope_range: log10 of the smallest and of the largest slope.
         floors: (low, high) pairs: the noise at the adversarial and at the original end. The paper has low = high.
     """
 
@@ -84,7 +84,7 @@ class Grid:
 
     @cached_property
     def askable(self) -> Tensor:
-        """`(n - 1,)` float64: the positions that can be asked."""
+        """`(n - 1,)` float64: the query positions."""
         return (self.position[1:] + self.position[:-1]) / 2
 
     @cached_property
@@ -104,10 +104,11 @@ class Grid:
         return torch.stack((self.log_slope, *self.floor.unbind(dim=1)))
 
     def stretched(self, belief: Tensor, factor: Tensor) -> Tensor:
-        """What is believed of the channels, on lines that are so many times as long: `(B, C)`, `(B,)` -> `(B, C)`.
+        """Channel probabilities, converted to search lines `factor` times as long: `(B, C)`, `(B,)` -> `(B, C)`.
 
-        In units of a longer line the same transition is steeper. What falls between two slopes is shared by them. The
-        steepest slope stands for all that is steeper still, and stays on shorter lines too.
+        In units of a longer line the same transition is steeper. Probability that falls between two grid slopes is
+        split between them by linear interpolation. The steepest grid slope represents all steeper ones, so its
+        probability stays there on shorter lines too.
         """
         if self.slopes == 1:
             return belief
@@ -125,17 +126,17 @@ class Grid:
 
     @cached_property
     def lag(self) -> Tensor:
-        """`(2n - 1,)` float64, falling, between centres: rows n-1-i .. 2n-2-i belong to centre i and all centres."""
+        """`(2n - 1,)` float64, decreasing: lags between centres; rows n-1-i .. 2n-2-i are those of centre i."""
         step = 1 / (self.positions - 1)
         return torch.arange(self.positions - 1, -self.positions, -1, dtype=torch.float64) * step
 
     def seen_from(self, index: int) -> slice:
-        """The rows of a table of p that belong to askable position `index` and the centres 0 .. n - 1."""
+        """The rows of a table of p for query position `index` and the centres 0 .. n - 1."""
         return slice(self.positions - 2 - index, 2 * self.positions - 2 - index)
 
     @cached_property
     def exact(self) -> Tensor:
-        """`(2n - 2, C)` float64: p_c by lag of an askable position and channel."""
+        """`(2n - 2, C)` float64: p_c by lag (query position minus centre) and channel."""
         low, high = self.floor.unbind(dim=1)
         lag = (self.lag[1:] + self.lag[:-1]) / 2
         table = noisy_sigmoid(lag.unsqueeze(1), torch.zeros(()), 10**self.log_slope, low, high)
@@ -153,7 +154,7 @@ class Grid:
 
     @cached_property
     def windows(self) -> tuple[list[Floats], list[Floats]]:
-        """For the answers False and True, what each askable position sees of `likelihood`: n - 1 views `(n, C)`."""
+        """Likelihoods of the answers False and True at each query position: n - 1 views `(n, C)` of `likelihood`."""
         false, true = (
             [table.numpy()[self.seen_from(index)] for index in range(self.positions - 1)] for table in self.likelihood
         )
@@ -161,8 +162,8 @@ class Grid:
 
     @cached_property
     def factors(self) -> LowRank:
-        """The tables as sums of few products, for `mutual_information`."""
-        # A first column adds up the weights. With p = 1/2 + (p - 1/2) the rest has one rank less.
+        """Low-rank factors of the tables, for `mutual_information`."""
+        # The first column sums the weights. Factoring p - 1/2 instead of p saves one rank.
         left_p, right_p = _low_rank(self.exact - 0.5)
         left_h, right_h = _low_rank(self.exact_entropy)
         left_p, right_p = (functional.pad(part, (1, 0)) for part in (left_p, right_p))
@@ -175,7 +176,7 @@ class Grid:
 
     @cached_property
     def table(self) -> Tensor:
-        """`(n C, 2n - 1)` float32, filled up: p at each position, ones for the total weight, and the entropies."""
+        """`(n C, 2n - 1)` float32, padded: p at each position, ones for the total weight, and the entropies."""
         p, h = (self._by_position(table) for table in (self.exact, self.exact_entropy))
         return _filled(torch.cat((p, torch.ones(len(p), 1), h), dim=1))
 
@@ -187,9 +188,9 @@ class Grid:
 
 
 def _filled(matrix: Tensor) -> Tensor:
-    """Columns of zeros up to a whole number of vector registers.
+    """Pad with columns of zeros to a multiple of the vector register size.
 
-    In products with what is left over, the last digits of a row depend on where it stands, on some processors.
+    On some processors, leftover columns make the last digits of a row depend on its place in the batch.
     """
     return functional.pad(matrix, (0, -matrix.shape[1] % REGISTER))
 

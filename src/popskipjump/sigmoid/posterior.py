@@ -1,4 +1,4 @@
-"""What is known of the sigmoids of a batch of search lines: weights on a grid of (z, s, eps)."""
+"""Posterior of the noisy sigmoids of a batch of search lines: weights on a grid of (z, s, eps)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from torch import Tensor
 
 from popskipjump.sigmoid.model import Floats, Grid
 
-_TOTAL = 2.0**60  # of new and rescaled weights: far above 1, so that cells have far to fall
-_SMALL = 2.0**20  # weights are rescaled below this total, long before float32 loses them
-# A cell of less weight is given up: arithmetic with numbers near float32's end takes twice the time. An answer shrinks
-# a cell to 10^-6 of itself at the most, and looking at all cells takes time: so there is a look every few answers.
+_TOTAL = 2.0**60  # total of new and rescaled weights: far above 1, so that cells can shrink long without underflow
+_SMALL = 2.0**20  # weights are rescaled below this total, long before float32 underflows
+# Weights below _GONE are set to 0, because arithmetic with subnormal float32 takes twice the time. One answer shrinks a
+# weight at most by 10^-6, and checking all weights takes time, so they are checked every _LOOK_EVERY answers.
 _GONE, _LOOK_EVERY = 1e-18, 3
 
 
 class Estimate(NamedTuple):
-    """A sigmoid for each image."""
+    """Point estimate of each image's sigmoid."""
 
     centre: Tensor  # (B,) z
     log_slope: Tensor  # (B,) log10 s
@@ -33,42 +33,42 @@ class Estimate(NamedTuple):
 
     @property
     def lost(self) -> Tensor:
-        """`(B,)` the contrast that the floors take away; 2 eps in the paper."""
+        """`(B,)` loss of contrast by the floors, low + high; 2 eps in the paper."""
         return self.low + self.high
 
 
 class Marginals(NamedTuple):
-    """Beliefs in the centres and in the channels, apart."""
+    """Marginal posteriors of the centre and of the channel."""
 
     grid: Grid
     centre: Tensor  # (B, n) float64
     channel: Tensor  # (B, C) float64
 
     def mean(self) -> Estimate:
-        """Mean a posteriori; of the slope, the mean of log10 s, in which the prior is even."""
+        """Posterior mean; for the slope, the mean of log10 s, in which the prior is uniform."""
         centre = (self.centre * self.grid.position).sum(dim=1)
         log_slope, low, high = (self.channel.unsqueeze(1) * self.grid.parameters).sum(dim=2).unbind(dim=1)
         return Estimate(centre, log_slope, low, high)
 
     def likely_floors(self) -> Tensor:
-        """The pair of floors with the largest belief, the first of equals: float64 `(B, 2)`."""
+        """The most probable pair of floors (ties: the first): float64 `(B, 2)`."""
         belief = self.channel.reshape(len(self.channel), -1, self.grid.slopes).sum(dim=2)
         best = torch.from_numpy(belief.numpy().argmax(axis=1))
         return self.grid.floor[best * self.grid.slopes]
 
     def centre_quantile(self, level: float) -> Tensor:
-        """The smallest centre below which the belief is at least `level`, between grid points: `(B,)` float64."""
+        """Posterior quantile of the centre, interpolated between grid points: `(B,)` float64."""
         below = self.centre.cumsum(dim=1)
         upper = (below < level).sum(dim=1).clamp(max=self.grid.positions - 1)
         rows = torch.arange(len(below))
         before = torch.where(upper > 0, below[rows, (upper - 1).clamp(min=0)], 0.0)
         share = ((level - before) / (below[rows, upper] - before).clamp(min=1e-12)).clamp(0, 1)
-        # Each grid point stands for the cell around it.
+        # Each grid point represents the cell around it.
         return ((upper - 0.5 + share) / (self.grid.positions - 1)).clamp(0, 1)
 
     def centre_moments(self) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation of the centre: `(B,)` float64."""
-        # In NumPy, which starts in half of torch's time: a search asks this after every answer.
+        """Posterior mean and standard deviation of the centre: `(B,)` float64 each."""
+        # NumPy has half of torch's call overhead, and a search calls this after every answer.
         belief, place = self.centre.numpy(), self.grid.position.numpy()
         mean = (belief * place).sum(axis=1)
         off = place - mean[:, np.newaxis]
@@ -78,46 +78,46 @@ class Marginals(NamedTuple):
 
 
 class SigmoidPosterior:
-    """Weights on a grid for each image. Not normalised: every question divides by their sum.
+    """Posterior on a grid for each image, as unnormalised weights; every method divides by their sum.
 
-    `update` works in place, because the weights are what a search reads and writes most.
+    `update` works in place, because the weights are the largest array that a search reads and writes.
     """
 
     def __init__(self, grid: Grid, weights: Tensor, learned: int = 0) -> None:
         self.grid = grid
         self.weights = weights  # (B, n, C) float32
-        self._learned = learned  # answers for each image
+        self._learned = learned  # number of answers per image so far
 
     @classmethod
     def uniform(cls, grid: Grid, images: int) -> SigmoidPosterior:
-        """The same belief in every cell."""
+        """Uniform prior: the same weight in every cell."""
         cells = grid.positions * grid.channels
         return cls(grid, torch.full((images, grid.positions, grid.channels), _TOTAL / cells, dtype=torch.float32))
 
     @classmethod
     def product(cls, grid: Grid, centre: Tensor, channel: Tensor) -> SigmoidPosterior:
-        """Centre and channel independent of each other, with beliefs `(B, n)` and `(B, C)` that add up to 1."""
+        """Prior with independent centre and channel: probabilities `(B, n)` and `(B, C)`, each summing to 1."""
         return cls(grid, (_TOTAL * centre.unsqueeze(2) * channel.unsqueeze(1)).to(torch.float32))
 
     def __len__(self) -> int:
         return len(self.weights)
 
     def select(self, rows: Tensor) -> SigmoidPosterior:
-        """The posteriors of some images: an index or a mask `(A,)`."""
+        """The posteriors of a subset of the images, given by indices `(A,)` or by a mask `(B,)`."""
         if rows.dtype == torch.bool:
             rows = rows.nonzero().flatten()
         return SigmoidPosterior(self.grid, self.weights.index_select(0, rows), self._learned)
 
     def update(self, index: list[int], answers: list[bool]) -> None:
-        """Learn one answer for each image.
+        """Bayes update with one answer for each image.
 
         Args:
-            index: B askable positions of the grid that were asked.
+            index: the query position of each image, B indices into the grid's query positions.
             answers: B answers, True = adversarial.
         """
         windows = self.grid.windows
-        # A loop beats one gather: it reads the table where it lies instead of copying it for every image. NumPy starts
-        # a product in half of torch's time, and there is one for every image and query of a search.
+        # A loop is faster than one gather, because it reads views of the table instead of copying it for every image.
+        # NumPy has half of torch's call overhead, and there is one product for every image and query of a search.
         for weight, place, answer in zip(self.weights.numpy(), index, answers, strict=True):
             np.multiply(weight, windows[answer][place], out=weight)
         self._learned += 1
@@ -125,31 +125,31 @@ class SigmoidPosterior:
             torch.threshold_(self.weights, _GONE, 0.0)
 
     def rescale(self, total: Tensor | Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        """Bring back weights that have become small: totals `(B,)`. Powers of two change no digit.
+        """Rescale weights whose total `(B,)` has become small, by powers of two, which cause no rounding.
 
         Returns:
-            `(B,)` whose weights they were.
+            bool `(B,)`: the images whose weights were rescaled.
         """
         small = (total.numpy() if isinstance(total, Tensor) else total) < _SMALL
         for row in np.flatnonzero(small).tolist() if small.any() else ():
             mass = float(self.weights[row].sum())
             if mass > 0:
                 self.weights[row].mul_(_TOTAL * 2.0 ** -math.frexp(mass)[1])
-            else:  # every cell was refuted: start again rather than divide by zero
+            else:  # every weight is 0: restart from the uniform prior rather than divide by zero
                 self.weights[row].fill_(_TOTAL / self.weights[row].numel())
         return small
 
     def marginals(self) -> Marginals:
-        """What most questions start from."""
+        """Marginal posteriors of the centre and of the channel."""
         return Marginals(self.grid, self.centre_marginal(), self.channel_marginal())
 
     def centre_marginal(self) -> Tensor:
-        """Belief in each centre: float64 `(B, n)`."""
+        """Posterior probability of each centre: float64 `(B, n)`."""
         mass = self.weights.sum(dim=2).to(torch.float64)
         return mass / mass.sum(dim=1, keepdim=True)
 
     def channel_marginal(self) -> Tensor:
-        """Belief in each (slope, floors): float64 `(B, C)`."""
+        """Posterior probability of each channel (slope, floors): float64 `(B, C)`."""
         mass = self.weights.sum(dim=1).to(torch.float64)
         return mass / mass.sum(dim=1, keepdim=True)
 
@@ -158,7 +158,7 @@ class SigmoidPosterior:
         return self.marginals().mean()
 
     def mode(self) -> Estimate:
-        """Maximum a posteriori, the first of equals."""
+        """Maximum a posteriori estimate (ties: the first cell)."""
         best = torch.from_numpy(self.weights.flatten(1).numpy().argmax(axis=1))
         place, channel = best // self.grid.channels, best % self.grid.channels
         low, high = self.grid.floor[channel].unbind(dim=1)
@@ -173,5 +173,5 @@ class SigmoidPosterior:
         return self.marginals().centre_quantile(level)
 
     def centre_deviation(self) -> Tensor:
-        """Standard deviation of the centre: `(B,)` float64."""
+        """Posterior standard deviation of the centre: `(B,)` float64."""
         return self.marginals().centre_moments()[1]

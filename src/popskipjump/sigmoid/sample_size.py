@@ -1,4 +1,4 @@
-"""How many random directions a gradient estimate needs (section 3.4 of the paper)."""
+"""Number of random directions that a gradient estimate needs (section 3.4 of the paper)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def answer_correlation(offset: Tensor, slope: Tensor, spread: Tensor | float, lo
         offset: `(...)` Delta, from the sampling centre to the sigmoid's centre.
         slope: `(...)` s in (0, inf]; `inf` is a deterministic border.
         spread: `(...)` beta > 0, standard deviation of one perturbation coordinate.
-        lost: `(...)` 2 eps in [0, 1), the contrast that the floors take away.
+        lost: `(...)` 2 eps in [0, 1), the loss of contrast by the floors.
 
     Returns:
         `(...)` alpha in [0, sqrt(2/pi)], in the precision of the arguments.
@@ -27,7 +27,7 @@ def answer_correlation(offset: Tensor, slope: Tensor, spread: Tensor | float, lo
     offset, slope = torch.as_tensor(offset), torch.as_tensor(slope)
     shifted = offset / spread  # alpha(Delta, s, beta) = alpha(Delta / beta, s beta, 1)
     steep = slope * spread
-    # The difference of two erf loses all digits on a steep slope, where the Taylor series has them.
+    # On a steep slope the difference of two erf cancels; the Taylor series does not.
     half = 0.5 / steep
     finite = steep * (torch.erf((shifted + half) / math.sqrt(2)) - torch.erf((shifted - half) / math.sqrt(2)))
     is_steep = half < 1e-2
@@ -62,5 +62,5 @@ def queries_for_cosine(cosine: Tensor | float, dimension: int, correlation: Tens
 def deterministic_cosine(count: float, dimension: int) -> float:
     """C_det: the expected cosine of HopSkipJump's estimate without noise, at an offset of one beta (errata E7)."""
     correlation = answer_correlation(torch.tensor(1.0, dtype=torch.float64), torch.tensor(math.inf), 1.0)
-    # One dimension has only two directions: any answer settles it.
+    # In one dimension there are only two directions; a minimum of 2 avoids d - 1 = 0.
     return float(expected_cosine(count, max(dimension, 2), correlation))

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks import Border, Problem
-from popskipjump.attacks.parts.lines import border_at
+from popskipjump.attacks.protocols import Begun
+from popskipjump.attacks.searches.lines import Found, border_at
 from popskipjump.geometry import norm_of
 from popskipjump.oracles import Classifier, Counted, Ledger, MajorityVote, Targeted, Untargeted
 from popskipjump.rng import Key
@@ -52,21 +53,39 @@ def problem_of(
 
 
 def border_of(problem: Problem, outer: Tensor, position: float | Tensor, **changes) -> Border:
-    """A border at known positions of the lines from `outer` `(B, d)`."""
+    """A sharp border, exactly known, at known positions of the lines from `outer` `(B, d)`."""
     count = len(outer)
     place = torch.as_tensor(position, dtype=torch.float64).expand(count).clone()
-    found = border_at(
-        problem,
-        torch.arange(count),
-        outer,
-        place,
-        place,
-        torch.ones(count, dtype=torch.float64),
-        torch.zeros(count, dtype=torch.int64),
-        torch.ones(count, dtype=torch.bool),
-        None,
+    zero = torch.zeros_like(place)
+    yes = torch.ones(count, dtype=torch.bool)
+    found = Found(
+        position=place,
+        safe=place,
+        deviation=zero,
+        seen=yes,
+        width=zero,
+        lost=zero,
+        sample_ratio=zero + 1,
+        searched=torch.zeros(count, dtype=torch.int64),
+        settled=yes,
     )
-    return found._replace(**changes)
+    return border_at(problem, torch.arange(count), outer, found)._replace(**changes)
+
+
+def found_by(search, problem: Problem, outer: Tensor, window=None, iteration=0, previous=None, rows=None) -> Border:
+    """The border that a search without a past finds."""
+    rows = torch.arange(len(outer)) if rows is None else rows
+    return search(problem, rows, outer, window, iteration, previous, search.begin(len(rows)))[0]
+
+
+def begun_at(border: Border, compared: bool = True) -> Begun:
+    """A walk that begins at a border."""
+    return Begun(border, torch.full((len(border.rows),), compared))
+
+
+def locator(search, problem: Problem):
+    """A search that forgets, as starts and restarts call it."""
+    return lambda rows, outer, window: found_by(search, problem, outer, window, rows=rows)
 
 
 def unit(dimension: int, axis: int = 0) -> Tensor:
@@ -77,17 +96,18 @@ def unit(dimension: int, axis: int = 0) -> Tensor:
 
 
 class Seen:
-    """An oracle around a base model that keeps every point and whose it was."""
+    """An oracle around a base model, with a noise if given, that keeps every point and whose it was."""
 
-    def __init__(self, model) -> None:
+    def __init__(self, model, noise=None) -> None:
         self.model = model
+        self.classifier = None if noise is None else Classifier(model, noise)
         self.points: list[Tensor] = []
         self.images: list[Tensor] = []
 
     def ask(self, points, ticket):
         self.points.append(points.detach().clone())
         self.images.append(ticket.image.clone())
-        return self.model.labels(points)
+        return self.model.labels(points) if self.classifier is None else self.classifier.ask(points, ticket)
 
     def all_points(self) -> Tensor:
         return torch.cat([p.flatten(1) for p in self.points])

@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
-from attack_toys import Seen, problem_of, unit
+from attack_toys import Seen, found_by, problem_of, unit
 
-from popskipjump.attacks.parts.locate import BinarySearch
+from popskipjump.attacks.searches.bisection import BinarySearch
+from popskipjump.errors import InputError
 from popskipjump.oracles import Plane
 
 D = 9
@@ -17,7 +18,7 @@ def search(theta=None, *, height=0.37, count=1, dimension=D, norm="l2", budget=N
     seen = Seen(Plane(unit(dimension), height))
     problem = problem_of(seen, torch.zeros(count, dimension), norm=norm, budget=budget, votes=votes)
     outer = unit(dimension).expand(count, dimension).clone()
-    return BinarySearch(theta)(problem, torch.arange(count), outer, 0, None), problem, seen
+    return found_by(BinarySearch(theta), problem, outer), problem, seen
 
 
 @pytest.mark.parametrize("theta", [0.3, 0.01, 1e-5])
@@ -71,11 +72,45 @@ def test_a_search_with_votes_counts_decisions():
     assert problem.ledger.total.tolist() == [12]
 
 
-def test_a_precision_of_nothing_ends():
-    border, _, _ = search(0.0)
+def test_a_precision_beyond_floating_point_ends():
+    border, _, _ = search(1e-300)
     assert int(border.searched) <= 60
     assert float(border.position) == pytest.approx(0.63, abs=1e-6)
 
 
 def test_a_border_found_without_a_model_of_the_noise_has_no_estimate():
     assert search(0.1)[0].estimate is None
+
+
+@pytest.mark.parametrize("theta", [0.0, -1.0, 1.5])
+def test_a_precision_that_is_no_part_of_the_line_is_refused(theta):
+    with pytest.raises(InputError, match="theta"):
+        BinarySearch(theta)
+
+
+def test_the_deviation_is_half_of_what_was_left_of_the_line():
+    border, _, _ = search(0.1)
+    assert float(border.deviation) == pytest.approx(2**-4 / 2)
+
+
+@pytest.mark.parametrize(("height", "seen"), [(0.37, True), (2.0, False)])
+def test_a_border_is_seen_if_anything_within_the_line_was_adversarial(height, seen):
+    assert search(1e-3, height=height)[0].seen.tolist() == [seen]
+
+
+@pytest.mark.parametrize(("norm", "part"), [("l2", 4.0), ("linf", 1.0)])
+def test_it_ends_where_the_classifier_cannot_tell_more_and_is_safe_one_interval_further_out(norm, part):
+    """On a line of length 1, a change of every value by `finest` has the length `part` times that."""
+    finest = 2.0**-10
+    seen = Seen(Plane(unit(16), 0.37))
+    problem = problem_of(seen, torch.zeros(1, 16), norm=norm)
+    border = found_by(BinarySearch(1e-6, finest), problem, unit(16).unsqueeze(0).clone())
+    assert problem.ledger.total.tolist() == [math.ceil(math.log2(1 / (part * finest)))]
+    assert float(border.position - border.safe) == pytest.approx(part * finest)
+    assert border.settled.tolist() == [True]
+
+
+@pytest.mark.parametrize("finest", [-0.1, 1.0])
+def test_it_refuses_a_resolution_that_is_none(finest):
+    with pytest.raises(InputError, match="finest"):
+        BinarySearch(finest=finest)

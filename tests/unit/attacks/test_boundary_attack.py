@@ -42,12 +42,11 @@ def test_every_point_kept_was_answered_adversarial():
 
 
 def test_the_step_across_keeps_the_distance():
-    attack = BoundaryAttack()
-    problem, _, _ = first_step(attack)
-    rows = torch.arange(4)
-    point = torch.full((4, D), 0.5)
-    size = torch.full((4,), 0.2)
-    aside = attack._aside(problem, rows, point, problem.original, size, 0)
+    attack = BoundaryAttack(proposals=1, test_every=1, orthogonal=0.2)
+    problem = problem_of(seen := Seen(Plane(unit(D), 0.3)), torch.zeros(4, D), bounds=(-9.0, 9.0))
+    now = attack.init(problem, torch.arange(4), torch.full((4, D), 0.6))
+    attack.step(problem, now, 1)
+    aside, point = seen.points[-2], now.border.point  # the last call asks about the step inward
     torch.testing.assert_close(aside.norm(dim=1), point.norm(dim=1))
     angle = (aside * point).sum(dim=1) / point.norm(dim=1) ** 2
     torch.testing.assert_close(angle, torch.full((4,), (1 + 0.2**2) ** -0.5))

@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from attack_toys import Seen, border_of, problem_of, unit
+from attack_toys import Seen, begun_at, border_of, problem_of, unit
 
-from popskipjump.attacks.parts import chunks as module
-from popskipjump.attacks.parts.direction import (
-    Count,
+from popskipjump.attacks.directions import packing as module
+from popskipjump.attacks.directions.count import DirectionCount
+from popskipjump.attacks.directions.monte_carlo import (
     DistanceSpread,
     LineSpread,
     MonteCarlo,
@@ -40,7 +40,8 @@ def test_a_direction_estimate_reaches_the_expected_cosine(sphere, baseline, slop
     original, outer = lines(images, d)
     problem = problem_of(plane, original, noise=PlanarSigmoid(plane, slope, floor), bounds=WIDE)
     border = border_of(problem, outer, 0.5 + offset * spread)
-    estimate = MonteCarlo(Count(base=n), LineSpread(spread), sphere=sphere, baseline=baseline)(problem, border, 1)
+    direction = MonteCarlo(DirectionCount(base=n), LineSpread(spread), sphere=sphere, baseline=baseline)
+    estimate, _ = direction(problem, border, 1, ())
     cosine = (estimate[:, 0] / estimate.norm(dim=1)).double()
     wide = torch.tensor([offset * spread, slope], dtype=torch.float64)
     # The answers' mean is predictable from the offset; taking it away removes part of the noise across the normal.
@@ -159,18 +160,18 @@ def test_a_direction_leaves_the_budget_of_the_next_search():
     original, outer = lines(2, 5)
     problem = problem_of(Plane(unit(5), 0.5), original, budget=100)
     border = border_of(problem, outer, 0.5, searched=torch.tensor([30, 95]))
-    MonteCarlo(Count(base=500), LineSpread(0.01))(problem, border, 1)
+    MonteCarlo(DirectionCount(base=500), LineSpread(0.01))(problem, border, 1, ())
     assert problem.ledger.total.tolist() == [70, 5]
 
 
 def test_the_number_of_directions_grows_with_the_root_of_the_iteration():
-    count = Count(base=100)
+    count = DirectionCount(base=100)
     assert [count.noiseless(t) for t in (1, 4, 9)] == [100.0, 200.0, 300.0]
     assert count(torch.tensor([1.0, 2.5]), 4).tolist() == [200, 500]
 
 
 def test_the_number_of_directions_has_a_factor_and_a_limit():
-    count = Count(base=100, factor=3, limit=1000)
+    count = DirectionCount(base=100, factor=3, limit=1000)
     assert count(torch.tensor([1e-9, 0.5, 1.0, 50.0], dtype=torch.float64), 1).tolist() == [1, 150, 300, 1000]
     assert count.noiseless(100) == 1000
 
@@ -178,7 +179,7 @@ def test_the_number_of_directions_has_a_factor_and_a_limit():
 @pytest.mark.parametrize("arguments", [{"base": 0}, {"factor": -1}, {"limit": 0}])
 def test_a_number_of_directions_that_is_not_positive_is_an_error(arguments):
     with pytest.raises(InputError, match="must be positive"):
-        Count(**arguments)
+        DirectionCount(**arguments)
 
 
 def test_the_spread_of_psj_is_a_part_of_the_search_line():
@@ -204,7 +205,7 @@ def test_the_true_direction_is_the_normal_of_the_plane():
     original, outer = lines(2, 5)
     plane = Plane(-2 * unit(5, 3), 0.5)
     problem = problem_of(plane, original, torch.tensor([0, 1]), white_box=plane)
-    found = TrueDirection()(problem, border_of(problem, outer, 0.5), 1)
+    found, _ = TrueDirection()(problem, border_of(problem, outer, 0.5), 1, ())
     assert torch.equal(found, torch.stack((-unit(5, 3), unit(5, 3))))
     assert problem.ledger.total.tolist() == [0, 0]
 
@@ -212,8 +213,11 @@ def test_the_true_direction_is_the_normal_of_the_plane():
 def test_the_true_direction_needs_a_white_box():
     original, outer = lines(1, 5)
     problem = problem_of(Plane(unit(5), 0.5), original)
+    border = border_of(problem, outer, 0.5)
     with pytest.raises(InputError, match="white box"):
-        TrueDirection()(problem, border_of(problem, outer, 0.5), 1)
+        TrueDirection().begin(problem, begun_at(border))
+    with pytest.raises(InputError, match="white box"):
+        TrueDirection()(problem, border, 1, ())
 
 
 @pytest.mark.parametrize("capacity", [256, 300, 512, 1024])
@@ -225,3 +229,11 @@ def test_a_block_is_divided_at_multiples_of_a_stretch_alone(capacity):
     rows = [(p.image, 256 * p.number + p.first + i) for chunk in chunks for p in chunk for i in range(p.size)]
     assert rows == [(image, row) for image, count in enumerate(counts) for row in range(count)]
     assert all(piece.first % 128 == 0 for chunk in chunks for piece in chunk)
+
+
+def test_hsj_directions_are_not_shorter_than_the_classifier_can_tell():
+    problem = problem_of(Plane(unit(9), 0.5), torch.zeros(1, 9))
+    border = border_of(problem, unit(9).unsqueeze(0), 0.2)
+    spread = DistanceSpread(finest=0.02)(problem, border, 2)
+    assert float(spread) == pytest.approx(9 * 0.02 / 3)
+    assert float(DistanceSpread(finest=0.001)(problem, border, 2)) == pytest.approx(0.8 / 27)

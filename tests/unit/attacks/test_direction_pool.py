@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from popskipjump.attacks.parts.pool import BLOCK, DirectionPool, block_rows
+from popskipjump.attacks.directions.pool import BLOCK, DirectionPool, block_rows
 from popskipjump.rng import Key
 
 D = 64
@@ -20,11 +20,17 @@ def directions(pool: DirectionPool, row: int, iteration: int, number: int) -> to
     return blocks[0] * signs[0]
 
 
+def rounds_of(pool: DirectionPool) -> int:
+    """After how many blocks an image sees the same rows again."""
+    first = directions(pool, 0, 1, 0).abs()
+    return next(number for number in range(1, 100) if torch.equal(directions(pool, 0, 1, number).abs(), first))
+
+
 @pytest.fixture(scope="module")
 def sample() -> torch.Tensor:
     """All of four pools, as the first blocks of an image see them: (8192, 64)."""
     pools = [pool_of(seed=seed) for seed in range(4)]
-    return torch.cat([directions(pool, 0, 1, number) for pool in pools for number in range(pool._blocks)]).double()
+    return torch.cat([directions(pool, 0, 1, number) for pool in pools for number in range(rounds_of(pool))]).double()
 
 
 def test_every_coordinate_has_the_moments_of_the_normal(sample):
@@ -53,7 +59,7 @@ def test_rows_within_a_block_are_uncorrelated(number):
 
 def test_rows_that_come_round_again_are_uncorrelated_with_what_they_were():
     pool = pool_of(2048)
-    rounds = pool._blocks
+    rounds = rounds_of(pool)
     first, second = (directions(pool, 0, 1, number).double() for number in (0, rounds))
     assert torch.equal(first.abs(), second.abs())
     along = (first * second).mean(dim=1)
@@ -92,6 +98,7 @@ def test_a_block_is_smaller_where_inputs_are_large(dimension, rows):
 
 
 def test_a_pool_of_large_inputs_stays_small():
-    pool = pool_of(150_528)
-    assert pool._pool.numel() * 4 <= 33 << 20
-    assert pool._blocks >= 2
+    rows = block_rows(150_528)
+    blocks = rounds_of(pool_of(150_528))
+    assert blocks >= 2
+    assert blocks * rows * 150_528 * 4 <= 33 << 20

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from popskipjump.attacks.parts.basis import basis_of
-from popskipjump.attacks.parts.envelope import envelope, evenness, within_bounds
-from popskipjump.rng import Key, normal
+from popskipjump.attacks.directions.adaptive.dct import basis_of
+from popskipjump.attacks.directions.adaptive.envelope import envelope, evenness, within_bounds
+from popskipjump.rng import Key, normal, uniform
 from popskipjump.types import Bounds
 
 SHAPES = [(3, 32, 32), (28, 28), (100,)]
@@ -51,7 +51,7 @@ def test_no_change_at_all_gives_an_even_envelope():
 
 
 def test_inputs_without_a_neighbourhood_have_an_even_envelope():
-    assert torch.equal(envelope(basis_of((5,)), torch.rand(2, 5, generator=torch.manual_seed(0))), torch.ones(2, 5))
+    assert torch.equal(envelope(basis_of((5,)), uniform(Key(3).roots(torch.arange(2)), 5)), torch.ones(2, 5))
 
 
 def test_half_of_the_input_has_an_evenness_of_one_half():
@@ -70,7 +70,7 @@ def test_an_envelope_does_not_depend_on_its_company():
 @pytest.mark.parametrize("centre", [0.0, 0.05, 0.5, 0.98])
 @pytest.mark.parametrize("deviation", [0.01, 0.2, 2.0])
 def test_the_deviation_within_the_bounds_is_that_of_clipped_numbers(centre, deviation):
-    drawn = centre + deviation * torch.randn(400_000, generator=torch.manual_seed(1), dtype=torch.float64)
+    drawn = centre + deviation * normal(Key(4).roots(torch.arange(400)), 1000).double()
     expected = float(drawn.clamp(0, 1).std()) / deviation
     got = within_bounds(torch.tensor([[centre]]), torch.tensor([[deviation]]), Bounds(0.0, 1.0))
     assert float(got) == pytest.approx(expected, rel=0.01, abs=1e-4)

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from popskipjump.attacks.parts.basis import Basis
-from popskipjump.attacks.parts.spectrum import (
+from popskipjump.attacks.directions.adaptive.dct import Basis
+from popskipjump.attacks.directions.adaptive.spectrum import (
     Belief,
     Evidence,
     amplitudes,
@@ -26,12 +26,14 @@ COLOUR = Basis((3, 32, 32))
 def evidence_of(basis: Basis, spectrum: torch.Tensor, answers: int, seed: int = 0) -> tuple[Evidence, torch.Tensor]:
     """What answers about even directions say of one random normal with a spectrum `(N,)`; and that normal `(d,)`."""
     key = Key(seed)
-    unit = normal(key.child("normal").root(), basis.dimension)[0] * basis.spread(spectrum.sqrt().unsqueeze(0))[0]
+    unit = (
+        normal(key.child("normal").root(), basis.dimension)[0] * basis.by_coefficient(spectrum.sqrt().unsqueeze(0))[0]
+    )
     unit = unit / unit.norm()
     z = normal(key.child("directions").roots(torch.arange(answers)), basis.dimension)
     y = torch.sign(z @ unit)
     y = y - y.mean()
-    weight = (y**2).sum().expand(1, len(basis.size))
+    weight = (y**2).sum().expand(1, len(basis.band_size))
     return Evidence((y @ z).unsqueeze(0), weight, weight), unit
 
 
@@ -46,50 +48,51 @@ def learned(basis: Basis, evidence: Evidence, strength: torch.Tensor = NOISELESS
 
 def random_change(basis: Basis, number: int, seed: int = 0) -> torch.Tensor:
     """Noise with the spectrum of a candidate: `(1, d)`."""
-    amplitude = basis.spread(basis.candidates[number].sqrt().unsqueeze(0))
+    amplitude = basis.by_coefficient(basis.candidates[number].sqrt().unsqueeze(0))
     return basis.to_points(normal(Key(seed).root(), basis.dimension) * amplitude)
 
 
 def low_pass(basis: Basis, share: float) -> torch.Tensor:
     """All variance in the lowest bands that hold about a share of the coefficients: `(N,)`."""
-    inside = (basis.size.cumsum(0) <= share * basis.dimension).to(torch.float32)
-    return inside / (inside * basis.size).sum()
+    inside = (basis.band_size.cumsum(0) <= share * basis.dimension).to(torch.float32)
+    return inside / (inside * basis.band_size).sum()
 
 
-def share_within(basis: Basis, belief: Belief, spectrum: torch.Tensor) -> float:
-    return float((belief.variance[0] * basis.size)[spectrum > 0].sum())
+def share_within(basis: Basis, variance: torch.Tensor, spectrum: torch.Tensor) -> float:
+    return float((variance[0] * basis.band_size)[spectrum > 0].sum())
 
 
 @pytest.mark.parametrize("basis", [GREY, COLOUR], ids=["grey", "colour"])
 def test_before_any_evidence_all_coefficients_are_equal(basis):
     belief = even(basis, 3, torch.device("cpu"))
-    torch.testing.assert_close(belief.variance, torch.full((3, len(basis.size)), 1 / basis.dimension))
+    torch.testing.assert_close(belief.variance, torch.full((3, len(basis.band_size)), 1 / basis.dimension))
 
 
 @pytest.mark.parametrize("basis", [GREY, COLOUR], ids=["grey", "colour"])
 def test_a_belief_adds_up_to_one(basis):
     evidence, _ = evidence_of(basis, basis.candidates[3], 500)
     belief = learned(basis, evidence)
-    assert float((belief.variance[0] * basis.size).sum()) == pytest.approx(1, abs=1e-5)
+    assert float((belief.variance[0] * basis.band_size).sum()) == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_normal_of_low_frequencies_makes_the_belief_low_pass(seed):
     spectrum = low_pass(GREY, 0.1)
     evidence, _ = evidence_of(GREY, spectrum, 1000, seed)
-    assert share_within(GREY, learned(GREY, evidence), spectrum) > 0.6  # the even belief has a tenth
+    assert share_within(GREY, learned(GREY, evidence).variance, spectrum) > 0.6  # the even belief has a tenth
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_normal_of_high_grey_frequencies_is_recognised_in_colour_images(seed):
     coloured = (torch.arange(3072) >= 1024).to(torch.float32).unsqueeze(0)
     grey = COLOUR.by_band(coloured)[0] == 0
-    high = COLOUR.by_band(COLOUR._frequency.unsqueeze(0))[0] / COLOUR.size > 24
+    half_waves = (torch.arange(32).unsqueeze(1) ** 2 + torch.arange(32) ** 2).sqrt().flatten().repeat(3)  # (d,)
+    high = COLOUR.by_band(half_waves.unsqueeze(0))[0] / COLOUR.band_size > 24
     spectrum = (grey & high).to(torch.float32)
-    spectrum = spectrum / (spectrum * COLOUR.size).sum()
+    spectrum = spectrum / (spectrum * COLOUR.band_size).sum()
     evidence, _ = evidence_of(COLOUR, spectrum, 2000, seed)
-    even_share = float(COLOUR.size[spectrum > 0].sum()) / 3072
-    assert share_within(COLOUR, learned(COLOUR, evidence), spectrum) > 2.5 * even_share
+    even_share = float(COLOUR.band_size[spectrum > 0].sum()) / 3072
+    assert share_within(COLOUR, learned(COLOUR, evidence).variance, spectrum) > 2.5 * even_share
 
 
 @pytest.mark.parametrize("answers", [20, 200, 2000])
@@ -97,7 +100,7 @@ def test_a_normal_of_high_grey_frequencies_is_recognised_in_colour_images(seed):
 def test_an_even_normal_leaves_the_belief_near_even(answers, seed):
     evidence, _ = evidence_of(GREY, GREY.candidates[0], answers, seed)
     belief = learned(GREY, evidence)
-    participating = 1 / float((belief.variance[0] ** 2 * GREY.size).sum())
+    participating = 1 / float((belief.variance[0] ** 2 * GREY.band_size).sum())
     # The mean of all candidates, which is the belief without any evidence, takes part with half of the dimension.
     assert participating > (0.4 if answers < 100 else 0.5) * GREY.dimension
 
@@ -133,8 +136,8 @@ def test_old_evidence_fades():
 @pytest.mark.parametrize("least", [0.01, 0.1, 1.0])
 def test_directions_have_length_one_and_no_frequency_is_left_out(least):
     evidence, _ = evidence_of(GREY, low_pass(GREY, 0.1), 1000)
-    amplitude = amplitudes(GREY, learned(GREY, evidence), least)
-    assert float((amplitude**2 * GREY.size).sum()) == pytest.approx(1, abs=1e-5)
+    amplitude = amplitudes(GREY, learned(GREY, evidence).variance, least)
+    assert float((amplitude**2 * GREY.band_size).sum()) == pytest.approx(1, abs=1e-5)
     assert float(amplitude.min() ** 2 / amplitude.max() ** 2) >= least * (1 - 1e-5)
 
 
@@ -156,7 +159,7 @@ def test_an_even_belief_filters_nothing():
 
 
 def test_equal_answers_give_no_direction_but_finite_numbers():
-    nothing = torch.zeros(1, len(GREY.size))
+    nothing = torch.zeros(1, len(GREY.band_size))
     silent = Evidence(torch.zeros(1, GREY.dimension), nothing, nothing)
     belief = learned(GREY, silent)
     assert torch.isfinite(belief.variance).all()
@@ -174,13 +177,13 @@ def test_a_change_makes_the_spectrum_it_has_the_likeliest(number):
 def test_before_any_evidence_the_belief_is_that_of_the_change():
     number = 3
     low = GREY.candidates[number] > 1 / GREY.dimension
-    belief = expected(GREY, resemblance(GREY, random_change(GREY, number), 8.0))
-    assert float((belief.variance[0] * GREY.size).sum()) == pytest.approx(1, abs=1e-5)
-    shares = [float((spectrum * GREY.size)[low].sum()) for spectrum in (belief.variance[0], GREY.candidates[0])]
+    variance = expected(GREY, resemblance(GREY, random_change(GREY, number), 8.0))
+    assert float((variance[0] * GREY.band_size).sum()) == pytest.approx(1, abs=1e-5)
+    shares = [float((spectrum * GREY.band_size)[low].sum()) for spectrum in (variance[0], GREY.candidates[0])]
     assert shares[0] > 5 * shares[1]
 
 
-def test_without_likeness_all_spectra_are_equally_likely():
+def test_without_a_power_all_spectra_are_equally_likely():
     prior = resemblance(GREY, random_change(GREY, 3), 0.0)
     torch.testing.assert_close(prior.exp(), torch.full_like(prior, 1 / len(GREY.candidates)))
 
@@ -195,10 +198,10 @@ def test_clear_evidence_outweighs_a_change_of_another_spectrum():
     evidence, _ = evidence_of(GREY, spectrum, 1000)
     high = resemblance(GREY, random_change(GREY, 10), 8.0)
     assert share_within(GREY, expected(GREY, high), spectrum) < 0.1
-    assert share_within(GREY, infer(GREY, evidence, high, NOISELESS), spectrum) > 0.5
+    assert share_within(GREY, infer(GREY, evidence, high, NOISELESS).variance, spectrum) > 0.5
 
 
-def test_the_likeness_of_an_image_does_not_depend_on_its_company():
+def test_the_prior_of_an_image_does_not_depend_on_its_company():
     changes = torch.cat([random_change(COLOUR, number) for number in range(3)])
     together = resemblance(COLOUR, changes, 8.0)
     for row in range(3):
@@ -223,7 +226,7 @@ def test_where_strong_answers_are_expected_a_wrong_first_change_is_unlearned_soo
     low, low_bands = resemblance(GREY, random_change(GREY, 2), 8.0), low_pass(GREY, 0.1)
     some = [evidence_of(GREY, GREY.candidates[number], 250, seed)[0] for seed in range(8)]
     strong, weak = (
-        sum(share_within(GREY, infer(GREY, evidence, low, strength), low_bands) for evidence in some)
+        sum(share_within(GREY, infer(GREY, evidence, low, strength).variance, low_bands) for evidence in some)
         for strength in (NOISELESS, NOISELESS / 300)
     )
     assert strong < 0.7 * weak

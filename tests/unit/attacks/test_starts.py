@@ -215,7 +215,7 @@ def test_a_guess_that_won_a_few_votes_by_chance_is_found_out():
     won_by_chance, right = [1, 1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1]
     problem = problem_of(Script(won_by_chance + right), torch.zeros(1, 4))
     rows = torch.arange(1)
-    points, found = find_starts(problem, rows, from_noise(problem), 25, 3, assured=9)
+    points, found = find_starts(problem, rows, from_noise(problem), 25, 3, confirm_votes=9)
     assert found.tolist() == [True]
     assert torch.equal(points, from_noise(problem)(rows, 1))  # the second guess
     assert problem.ledger.total.tolist() == [14]

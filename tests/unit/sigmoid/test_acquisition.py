@@ -51,7 +51,8 @@ def by_hand(grid: Grid, weights: torch.Tensor) -> torch.Tensor:
     values = []
     for x in grid.askable:
         p = noisy_sigmoid(x, grid.position.unsqueeze(1), 10**grid.log_slope, low, high).clamp(1e-6, 1 - 1e-6)
-        values.append(sum((prior * q * (q / (prior * q).sum()).log()).sum() for q in (p, 1 - p)))
+        yes, no = ((prior * q * (q / (prior * q).sum()).log()).sum() for q in (p, 1 - p))
+        values.append(yes + no)
     return torch.stack(values)
 
 

@@ -141,15 +141,14 @@ def test_rescaling_changes_no_digit_of_what_is_believed():
     belief = SigmoidPosterior.uniform(SMALL, 2)
     for places, answers in questions(SMALL, 2, 60, seed=1):
         belief.update(places, answers)
-    before = belief.mean(), belief.mode(), belief.centre_marginal(), belief.channel_marginal()
+    before = [*belief.mean(), *belief.mode(), *belief.centre_marginal(), *belief.channel_marginal()]
     total = belief.weights.sum(dim=(1, 2))
     assert float(total.max()) < 2.0**20
     belief.rescale(total)
     assert float(belief.weights.sum(dim=(1, 2)).min()) >= 2.0**58
-    after = belief.mean(), belief.mode(), belief.centre_marginal(), belief.channel_marginal()
+    after = [*belief.mean(), *belief.mode(), *belief.centre_marginal(), *belief.channel_marginal()]
     for old, new in zip(before, after, strict=True):
-        for x, y in zip(old, new, strict=True):
-            assert torch.equal(x, y)
+        assert torch.equal(old, new)
 
 
 def test_weights_of_ordinary_size_are_not_rescaled():

@@ -1,0 +1,1 @@
+"""Rules that choose between a new border and the one before."""

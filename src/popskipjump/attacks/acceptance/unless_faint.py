@@ -1,0 +1,61 @@
+"""PopSkipJump's acceptance: take every border, but not of a line whose answers all look alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.border import Border
+from popskipjump.attacks.problem import Problem
+from popskipjump.attacks.protocols import Decision, Move
+from popskipjump.errors import InputError
+
+_FAINT = 0.25  # contrast between the ends of a line below which an unsettled search has found nothing
+
+
+def is_faint(border: Border) -> Tensor:
+    """Images whose search ended at its limit without a difference between the ends of the line: bool `(A,)`."""
+    if border.estimate is None:
+        return torch.zeros_like(border.settled)
+    e = border.estimate
+    ends = [torch.sigmoid(4 * e.slope * (end - e.centre)) for end in (0.0, 1.0)]
+    return ((1 - e.lost) * (ends[1] - ends[0]) < _FAINT) & ~border.settled
+
+
+class FlatLines(NamedTuple):
+    """What `UnlessFaint` remembers of each image."""
+
+    in_a_row: Tensor  # (A,) int64, flat lines since the last border
+
+
+@dataclass(frozen=True)
+class UnlessFaint:
+    """PSJ's rule: take every new border, but not one of a line on which all answers look alike.
+
+    One bad direction can lead to such a flat line, and the next direction may be better. If the first line after the
+    start is flat, or several in a row are, the image ends.
+
+    Args:
+        patience: flat lines in a row that end an image.
+    """
+
+    patience: int = 3
+
+    def __post_init__(self) -> None:
+        if self.patience < 1:
+            raise InputError(f"patience is a number of lines of at least 1, not {self.patience!r}.")
+
+    def begin(self, images: int) -> FlatLines:
+        """See `Acceptance`."""
+        return FlatLines(torch.full((images,), self.patience - 1))
+
+    def __call__(
+        self, problem: Problem, found: Border, before: Border, move: Move, state: FlatLines
+    ) -> tuple[Decision, FlatLines]:
+        """See `Acceptance`."""
+        faint = is_faint(found)
+        flat = torch.where(faint, state.in_a_row + 1, 0)
+        return Decision(~faint, torch.zeros_like(faint), flat >= self.patience), FlatLines(flat)

@@ -1,0 +1,1 @@
+"""Gradient estimates: the normal of the decision boundary at a boundary point."""

@@ -1,0 +1,1 @@
+"""QuickSkipJump's gradient estimate: random directions that adapt to earlier answers."""

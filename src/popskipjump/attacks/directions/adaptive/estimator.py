@@ -1,0 +1,336 @@
+"""QuickSkipJump's estimate of the normal, from directions that adapt to what earlier answers showed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.border import Border
+from popskipjump.attacks.directions.adaptive.active_bounds import ActiveBounds, Push
+from popskipjump.attacks.directions.adaptive.centring import CentreShift
+from popskipjump.attacks.directions.adaptive.count import GainOptimalCount
+from popskipjump.attacks.directions.adaptive.dct import Basis, basis_of
+from popskipjump.attacks.directions.adaptive.envelope import envelope, evenness, within_bounds
+from popskipjump.attacks.directions.adaptive.radius import AdaptiveRadius
+from popskipjump.attacks.directions.adaptive.rival_weights import SLOTS, RivalWeights
+from popskipjump.attacks.directions.adaptive.sampling import Answers, Sampling, sample
+from popskipjump.attacks.directions.adaptive.spectrum import (
+    Evidence,
+    amplitudes,
+    even,
+    expected,
+    filtered,
+    infer,
+)
+from popskipjump.attacks.directions.adaptive.spectrum_prior import FirstChange, SpectrumPrior
+from popskipjump.attacks.directions.count import affordable_directions
+from popskipjump.attacks.directions.far import FarMode, FarState, Trial
+from popskipjump.attacks.directions.gain import GainState, MeasuredGain
+from popskipjump.attacks.problem import Problem
+from popskipjump.attacks.protocols import Begun, Move
+from popskipjump.attacks.rows import replace_rows, select_rows
+from popskipjump.errors import InputError
+from popskipjump.geometry import l2_size, per_row
+from popskipjump.sigmoid import answer_correlation
+
+_NEAREST = 1e-6  # of the range of the bounds: a border at the original itself must not make directions of length 0
+_WEAKEST = 1e-2  # correlation of an answer with the normal that a search can still be believed to show
+
+
+class DirectionState(NamedTuple):
+    """What `AdaptiveDirections` remembers of each image."""
+
+    first_change: FirstChange  # prior of the spectrum
+    centre: CentreShift
+    classes: Tensor  # (A, SLOTS) adversarial answers so far, by class
+    far: FarState
+    gain: GainState
+    push: Push | None = None  # at the bounds; None before the first answers
+    evidence: Evidence | None = None  # for the spectrum; None before the first answers
+    variance: Tensor | None = None  # (A, N) of the normal, by band, as the evidence has it; None likewise
+
+
+class Shape(NamedTuple):
+    """What the directions of A images look like."""
+
+    basis: Basis
+    scaled: Tensor  # (A, N) standard deviation of a coefficient, by band, in units of `unit`
+    relative: Tensor  # (A,) float64, on the CPU: `unit` in units of the distance
+    unit: Tensor  # (A,) float64, on the CPU: standard deviation of a coefficient with `scaled` 1
+    size: Tensor  # (A,) float64, on the CPU: root mean square of a value
+    spread: Tensor  # (A, d) by which directions are multiplied
+    seen: Tensor  # (A, d) the same, as the bounds leave it
+
+
+class Sums(NamedTuple):
+    """Sums over an iteration's answers y at the points q."""
+
+    signal: Tensor  # (A, d) of (y - mean y) q
+    squares: Tensor  # (A,) float64, on the CPU: of (y - mean y)^2
+
+
+@dataclass(frozen=True)
+class AdaptiveDirections:
+    """Estimates the normal across the ray from directions that are shaped, local, tangential and centred.
+
+    Shaped: drawn with the spectrum that earlier answers make likely, and filtered by it. Local: strong where the point
+    differs from the original. Tangential: across the ray from the original, because the last search already fixed the
+    border along the ray, so that component of the normal carries no new information. Centred: around a point a little
+    further out than the border, so that about half of the answers are adversarial in spite of the border's curvature.
+
+    Args:
+        radius: length of the directions.
+        count: number of directions of an iteration.
+        block: directions after which the centre is corrected, within an iteration that asks many.
+        centring: share of the measured imbalance to correct at once; 0 leaves the centre on the border.
+        learn_spectrum: learn the spectrum; otherwise directions have the same variance at all frequencies.
+        prior: of the spectrum.
+        decay: weight of earlier evidence for the spectrum, per iteration.
+        least: smallest variance of a frequency in units of the largest.
+        local: make directions strong where the walk has changed the input already.
+        tangential: draw directions across the ray.
+        active_bounds: makes directions small where a bound blocks the normal; None does not.
+        rivals: weights the classes of the answers; None weights all alike.
+        far_mode: how images begin whose start was not compared with others; None begins all alike.
+        gain: number of directions where the normal has very many dimensions; None leaves it to `count`.
+    """
+
+    radius: AdaptiveRadius = field(default_factory=AdaptiveRadius)
+    count: GainOptimalCount = field(default_factory=GainOptimalCount)
+    block: int = 40
+    centring: float = 0.7
+    learn_spectrum: bool = True
+    prior: SpectrumPrior = field(default_factory=SpectrumPrior)
+    decay: float = 0.9
+    least: float = 0.1
+    local: bool = True
+    tangential: bool = True
+    active_bounds: ActiveBounds | None = field(default_factory=ActiveBounds)
+    rivals: RivalWeights | None = field(default_factory=RivalWeights)
+    far_mode: FarMode | None = field(default_factory=FarMode)
+    gain: MeasuredGain | None = field(default_factory=MeasuredGain)
+
+    def __post_init__(self) -> None:
+        if not (self.block >= 1 and self.centring >= 0):
+            raise InputError(f"a block has at least 1 direction, and centring is at least 0: {self}.")
+        if not (0 <= self.decay <= 1 and 0 < self.least <= 1):
+            raise InputError(f"decay and least are shares, least above 0: {self}.")
+
+    @property
+    def fewest(self) -> int:
+        """See `Direction`."""
+        return self.count.fewest
+
+    def begin(self, problem: Problem, begun: Begun) -> DirectionState:
+        """See `Direction`."""
+        border, basis = begun.border, basis_of(problem.shape)
+        change = border.point - problem.originals(border.rows)
+        flat = change / envelope(basis, change) if self.local else change
+        first = self.prior.begin(problem, basis, flat, begun.compared)
+        classes = torch.zeros(len(border.rows), SLOTS, device=problem.device)
+        centre, mode = CentreShift.begin(len(border.rows)), self.far_mode or FarMode()
+        # A step in another norm tells nothing about how the border bends.
+        may = self.far_mode is not None and problem.norm.judges_steps
+        far = ~begun.compared & may
+        centre = centre._replace(scale=torch.where(far, mode.scale, centre.scale))
+        return DirectionState(first, centre, classes, mode.begin(far), (self.gain or MeasuredGain()).begin(len(far)))
+
+    def far(self, state: DirectionState) -> Tensor | None:
+        """See `Direction`."""
+        return state.far.far if bool(state.far.far.any()) else None
+
+    def learn(
+        self, problem: Problem, before: Border, found: Border, move: Move, state: DirectionState
+    ) -> DirectionState:
+        """See `Direction`."""
+        if self.gain is not None and problem.norm.judges_steps:
+            state = state._replace(gain=self.gain.learn(state.gain, before, found, move))
+        if self.far_mode is None or move.far is None:
+            return state
+        far = self.far_mode.learn(state.far, before, found, move)
+        left = state.far.far & ~far.far  # and goes on as if it began here
+        scale, shift = torch.where(left, 1.0, state.centre.scale), torch.where(left, 0.0, state.centre.shift)
+        return state._replace(far=far, centre=state.centre._replace(scale=scale, shift=shift))
+
+    def __call__(
+        self, problem: Problem, border: Border, iteration: int, state: DirectionState
+    ) -> tuple[Tensor, DirectionState]:
+        """See `Direction`."""
+        far = state.far.far
+        if not bool(far.any()) or bool(far.all()):
+            return self._estimate(problem, border, iteration, state)
+        gradient = torch.empty_like(border.point)
+        parts = [mask.nonzero().flatten() for mask in (far, ~far)]
+        states = []
+        for part in parts:
+            mine = self._estimate(problem, border.select(part), iteration, select_rows(state, part))
+            gradient[problem.index(part)] = mine[0]
+            states.append(mine[1])
+        whole = select_rows(states[0], torch.zeros_like(far, dtype=torch.int64))  # every row is replaced below
+        for part, new in zip(parts, states, strict=True):
+            whole = replace_rows(whole, part, new)
+        return gradient, whole
+
+    def _estimate(
+        self, problem: Problem, border: Border, iteration: int, state: DirectionState
+    ) -> tuple[Tensor, DirectionState]:
+        """The estimate of images that are all far, or all not."""
+        basis = basis_of(problem.shape)
+        prior = self.prior(problem, state.first_change, border.width, iteration)
+        variance = self._variance(problem, basis, state, prior)
+        shape = self._shape(problem, border, basis, variance, state)
+        strength = _strength(border, shape)
+        dimensions = _participating(basis, variance) * problem.on_cpu(evenness(shape.spread))
+        counts = self.count(problem, border, dimensions, strength, iteration)
+        if self.gain is not None and problem.norm.judges_steps:
+            counts, gain = self.gain(problem, border, counts, dimensions, state.gain)
+            state = state._replace(gain=gain)
+        far = self.far_mode is not None and bool(state.far.far.any())
+        if far:
+            sums, shape, state = self._ask_far(problem, border, shape, variance, iteration, state)
+        else:
+            sums, state = self._ask(problem, border, shape, counts, iteration, state)
+        told = per_row(problem.on_device(sums.squares))
+        bounds = self._bounds(problem)
+        if bounds is not None:
+            signal = sums.signal / per_row(problem.on_device(shape.size))
+            state = state._replace(push=bounds.learned(state.push, signal, shape.seen**2 * told))
+        weight = shape.scaled**2 * told
+        unit = per_row(problem.on_device(shape.unit))
+        evidence = Evidence(basis.to_coefficients(sums.signal / shape.seen) / unit, weight, weight)
+        belief = even(basis, len(prior), problem.device)
+        if self.learn_spectrum:
+            total = evidence if state.evidence is None else state.evidence.after(evidence, self.decay)
+            belief = infer(basis, total, prior, problem.on_device(strength))
+            state = state._replace(evidence=total, variance=belief.variance)
+        if far:  # by a spectrum that nothing has confirmed yet, a filter takes more than it gives
+            return sums.signal / unit, state
+        return basis.to_points(filtered(basis, belief, evidence)) * shape.seen, state
+
+    def _bounds(self, problem: Problem) -> ActiveBounds | None:
+        """Not where a step follows the sign of every value: there, every value counts."""
+        return None if problem.norm.follows_signs else self.active_bounds
+
+    def _variance(self, problem: Problem, basis: Basis, state: DirectionState, prior: Tensor) -> Tensor:
+        """The spectrum of the normal as believed before this iteration's answers: `(A, N)`."""
+        if not self.learn_spectrum:
+            return even(basis, len(prior), problem.device).variance
+        return expected(basis, prior) if state.variance is None else state.variance
+
+    def _shape(self, problem: Problem, border: Border, basis: Basis, variance: Tensor, state: DirectionState) -> Shape:
+        """How long the next directions are, and where and at which frequencies they are strong."""
+        change = border.point - problem.originals(border.rows)
+        spread = envelope(basis, change) if self.local else torch.ones_like(change)
+        amplitude = amplitudes(basis, variance, self.least)
+        dimensions = _participating(basis, amplitude**2)
+        distance = problem.on_cpu(l2_size(change)).clamp(min=_NEAREST * problem.bounds.range)
+        radius = self.radius(problem, border.width, state.centre.scale, dimensions, distance)
+        length = radius * distance
+        size = length / problem.dimension**0.5
+        bounds = self._bounds(problem)
+        if bounds is not None:
+            spread = bounds.narrowed(problem, state.push, border.point, size, spread)
+        # What the classifier sees: clipping takes most from values that lie at a bound.
+        seen = spread * within_bounds(border.point, per_row(problem.on_device(size)) * spread, problem.bounds)
+        root = dimensions.sqrt()
+        scaled = amplitude * per_row(problem.on_device(root))
+        return Shape(basis, scaled, radius / root, length / root, size, spread, seen)
+
+    def _ask(
+        self,
+        problem: Problem,
+        border: Border,
+        shape: Shape,
+        counts: Tensor,
+        iteration: int,
+        state: DirectionState,
+    ) -> tuple[Sums, DirectionState]:
+        """Ask `counts` `(A,)` directions around the border in blocks, and correct the centre between them."""
+        outward = self._outward(problem, border)
+        centre, classes = state.centre, state.classes
+        sums = Sums(torch.zeros_like(outward), torch.zeros_like(shape.unit))
+        for number, count in enumerate(blocks(counts, self.block)):
+            answers = self._block(problem, border, outward, shape, centre.shift, classes, count, (iteration, number))
+            classes = classes + answers.classes
+            sums = Sums(sums.signal.add_(answers.signal), sums.squares.add_(answers.squares))
+            centre = centre.corrected(answers.imbalance, count > 0, self.centring)
+        return sums, state._replace(centre=centre.next_iteration(), classes=classes)
+
+    def _ask_far(
+        self, problem: Problem, border: Border, shape: Shape, variance: Tensor, iteration: int, state: DirectionState
+    ) -> tuple[Sums, Shape, DirectionState]:
+        """Ask about far images: trials until answers differ, and then the rest of a few directions."""
+        mode, centre, classes = self.far_mode or FarMode(), state.centre, state.classes
+        outward = self._outward(problem, border)
+        sums = Sums(torch.zeros_like(outward), torch.zeros_like(shape.unit))
+        told, last = torch.zeros_like(border.rows), centre.imbalance
+        trial, trying = Trial.begin(centre.shift, centre.scale, state.far.dull), ~state.far.balanced
+        for number in range(mode.trials + 1):
+            rest = number == mode.trials or not bool(trying.any())
+            wanted = (mode.directions - told).clamp(min=0) if rest else mode.trial * trying
+            count = torch.minimum(wanted, affordable_directions(problem, border))
+            answers = self._block(problem, border, outward, shape, trial.shift, classes, count, (iteration, number))
+            classes, told = classes + answers.classes, told + count
+            sums = Sums(sums.signal.add_(answers.signal), sums.squares.add_(answers.squares))
+            last = torch.where(count > 0, answers.imbalance, last)
+            if rest:
+                break
+            trial, balanced, cut = trial.after(answers.imbalance, count > 0)
+            trying = trying & ~balanced & (count > 0)
+            if bool(cut.any()):
+                told, keep = torch.where(cut, 0, told), ~cut
+                sums.signal.mul_(per_row(problem.on_device(keep)))
+                sums = sums._replace(squares=sums.squares * keep)
+                shorter = state._replace(centre=centre._replace(scale=trial.scale))
+                shape = self._shape(problem, border, shape.basis, variance, shorter)
+        far, trial = mode.rescaled(state.far, trial, last)
+        centre = centre._replace(shift=trial.shift, scale=trial.scale, imbalance=last)
+        return sums, shape, state._replace(centre=centre, classes=classes, far=far)
+
+    @staticmethod
+    def _outward(problem: Problem, border: Border) -> Tensor:
+        """From the originals to the border, of length 1: `(A, d)`."""
+        change = border.point - problem.originals(border.rows)
+        return change / per_row(l2_size(change)).clamp(min=1e-12)
+
+    def _block(
+        self,
+        problem: Problem,
+        border: Border,
+        outward: Tensor,
+        shape: Shape,
+        shift: Tensor,
+        classes: Tensor,
+        count: Tensor,
+        address: tuple[int, int],
+    ) -> Answers:
+        """Ask `count` `(A,)` directions around points `shift` `(A,)` further out; address: iteration and block."""
+        unit = per_row(problem.on_device(shape.unit))
+        across = outward if self.tangential and problem.norm.has_tangent else None
+        point = torch.addcmul(border.point, outward, per_row(problem.on_device(shift)) * unit)
+        where = Sampling(border.rows, point, shape.spread, shape.scaled * unit, across, *address)
+        weights = torch.ones_like(classes) if self.rivals is None else self.rivals.weights(classes)
+        return sample(problem, where, count, shape.basis, weights)
+
+
+def blocks(counts: Tensor, block: int) -> Iterator[Tensor]:
+    """Divide numbers of directions into nearly equal blocks of at most `block`: int64 `(A,)` -> int64 `(A,)` each."""
+    numbers = (counts + block - 1).div(block, rounding_mode="floor").clamp(min=1)  # of blocks, for each image
+    for number in range(int(numbers.max())):
+        count = (counts * (number + 1)) // numbers - (counts * number) // numbers
+        yield torch.where(number < numbers, count, 0)
+
+
+def _participating(basis: Basis, variance: Tensor) -> Tensor:
+    """How many coefficients share a variance that adds up to 1: `(A, N)` by band -> float64 `(A,)` on the CPU."""
+    return 1 / (variance**2 * basis.band_size.to(variance.device)).sum(dim=1).to("cpu", torch.float64)
+
+
+def _strength(border: Border, shape: Shape) -> Tensor:
+    """Squared correlation of an answer with the normal, by the noise of the last search: float64 `(A,)`."""
+    steep = shape.relative / (4 * border.width.clamp(min=1e-6))  # slope along a direction of standard deviation 1
+    return answer_correlation(torch.zeros_like(steep), steep, 1.0, border.lost).clamp(min=_WEAKEST) ** 2

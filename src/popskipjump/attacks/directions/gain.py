@@ -1,0 +1,86 @@
+"""The number of directions by the gain that steps showed, for normals of very many dimensions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.border import Border
+from popskipjump.attacks.directions.count import affordable_directions
+from popskipjump.attacks.problem import Problem
+from popskipjump.attacks.protocols import Move
+from popskipjump.errors import InputError
+
+_MEASURED = (-0.5, 1.2)  # one measurement of the best angle, in radians
+_FIRST_ANGLE = 0.5  # the same, before any
+_RATE, _ERROR = 0.3, 0.5  # weight of the newest measurement, and the error of an angle that halves it
+_BOTH = 1.4  # error of the difference of two distances, in units of the error of one
+_LEAST = 1e-4  # squared tangent of the best angle
+_SEARCH = (8, 200)  # smallest and largest number of queries of a search that the rule reckons with
+_GRID = 80  # numbers that are compared
+_MOST = 3000
+
+
+class GainState(NamedTuple):
+    """What `MeasuredGain` remembers of each image: all float64 `(A,)`."""
+
+    square: Tensor  # running mean of the squared tangent of the best angle
+    number: Tensor  # running mean of the number of directions that gave it
+    last: Tensor  # number of directions in the last iteration; 0 before the first
+
+
+@dataclass(frozen=True)
+class MeasuredGain:
+    """The number of directions n with the largest gain per query, ln(1 + a n) / (n + m), with a as steps measured it.
+
+    With n answers, a turn by the best angle phi gains ln(1 + tan^2 phi) / 2, and tan^2 phi grows like n. Every step
+    measures phi, and so a = tan^2 phi / n, which depends on how steep the ray is and on how many dimensions the normal
+    has. Where it has few, `GainOptimalCount` knows them well enough.
+
+    Args:
+        dimensions: K, as believed of the normal, above which the rule is followed.
+        first: number of directions in the first iteration.
+        fewest: smallest number.
+    """
+
+    dimensions: float = 4096.0
+    first: int = 25
+    fewest: int = 10
+
+    def __post_init__(self) -> None:
+        if not (self.dimensions >= 0 and 1 <= self.fewest <= self.first):
+            raise InputError(f"dimensions is at least 0, fewest at least 1 and no more than first: {self}.")
+
+    def begin(self, images: int) -> GainState:
+        """Before the first iteration."""
+        one = torch.ones(images, dtype=torch.float64)
+        return GainState(math.tan(_FIRST_ANGLE) ** 2 * one, self.first * one, 0 * one)
+
+    def __call__(
+        self, problem: Problem, border: Border, counts: Tensor, dimensions: Tensor, state: GainState
+    ) -> tuple[Tensor, GainState]:
+        """The numbers int64 `(A,)`: `counts` where the normal has few dimensions, `(A,)` float64."""
+        a = state.square.clamp(min=_LEAST) / state.number.clamp(min=1)
+        numbers = torch.logspace(math.log10(self.fewest), math.log10(_MOST), _GRID, dtype=torch.float64)
+        search = border.searched.to(torch.float64).clamp(*_SEARCH).unsqueeze(1)
+        gain = torch.log1p(a.unsqueeze(1) * numbers) / (numbers + search)
+        best = numbers[gain.argmax(dim=1)]
+        best = torch.where(state.last > 0, torch.minimum(best, 2 * state.last), self.first)
+        wanted = torch.minimum(best.clamp(min=self.fewest).to(torch.int64), affordable_directions(problem, border))
+        chosen = torch.where(dimensions > self.dimensions, wanted, counts)
+        return chosen, state._replace(last=chosen.to(torch.float64))
+
+    def learn(self, state: GainState, before: Border, found: Border, move: Move) -> GainState:
+        """After a step: which angle would have been best?"""
+        turned = move.angle.clamp(min=1e-3)
+        sine, gain = torch.sin(turned), before.distance / found.distance.clamp(min=1e-12)
+        best = torch.atan((gain - torch.cos(turned)) / sine).clamp(*_MEASURED)
+        tangent = torch.tan(torch.where(found.seen, best, 0.0))
+        error = _BOTH * found.deviation / (before.distance * sine).clamp(min=1e-12)
+        rate = torch.where(move.angle > 0, _RATE / (1 + (error / _ERROR) ** 2), 0.0)
+        square = (1 - rate) * state.square + rate * tangent * tangent.abs()
+        return state._replace(square=square.clamp(min=_LEAST), number=(1 - rate) * state.number + rate * state.last)

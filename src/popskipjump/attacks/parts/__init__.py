@@ -1,1 +1,0 @@
-"""The parts that attacks are composed of: start, locate, direction, advance."""

@@ -1,0 +1,306 @@
+"""QuickSkipJump's line search: Bayesian, warm-started with the last search's posterior of the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.border import Border
+from popskipjump.attacks.problem import Problem
+from popskipjump.attacks.protocols import Window
+from popskipjump.attacks.rows import replace_rows, select_rows
+from popskipjump.attacks.searches.lines import (
+    Asked,
+    Found,
+    border_at,
+    cannot_ask,
+    counted,
+    nearest_adversarial,
+    seen_within,
+)
+from popskipjump.errors import InputError
+from popskipjump.geometry import l2_size
+from popskipjump.sigmoid import (
+    Estimate,
+    Grid,
+    Marginals,
+    SigmoidPosterior,
+    information,
+    information_by_table,
+    shared_grid,
+)
+
+Doubles = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+_NEARLY = 0.8  # positions with at least this fraction of the largest information share the queries of one step
+_HURRY = 4  # a step makes one query for every _HURRY queries that the search has made so far, up to `per_step`
+_PREDICTED = 0.2  # standard deviation of the prior around the predicted position, as a fraction of the window
+TWO_SIDED = ((0.0, 0.0), (0.01, 0.05), (0.01, 0.1), (0.03, 0.25), (0.1, 0.1), (0.25, 0.25))
+
+
+@dataclass(frozen=True)
+class WarmStartedSearch:
+    """Bayesian search of a window of the line, with a prior from the image's last search.
+
+    Args:
+        grid: grid of the sigmoid's parameters along a whole line.
+        places: number of grid positions along a window, where a coarser grid suffices.
+        keep: weight of the last posterior of (slope, floors) in the prior; the rest is uniform.
+        uniform: weight of a uniform prior of the centre; the rest is normal around the predicted position.
+        fewest: smallest number of queries of a search.
+        fewest_gradual: smallest number for a search of a whole line without a sharp boundary, which must distinguish a
+            gradual boundary from none.
+        limit: largest number of queries of a search.
+        per_step: largest number of queries of an image in one call, reached in long searches. Without it, the last few
+            images of a batch would take as many classifier calls as all others before them.
+        gradual: on a gradual boundary, sufficient standard deviation of the position, in transition widths.
+        max_relative_error: upper limit on the position's standard deviation, as a fraction of the distance. Without
+            it, positions on very wide transitions drift inwards.
+        tolerance: standard deviation to reach, as a fraction of the distance, if the window has no tolerance.
+        confidence: posterior probability that the safe position is on the adversarial side of the centre.
+    """
+
+    grid: Grid = field(default_factory=lambda: Grid(101, 8, (-0.5, 2.5), TWO_SIDED))
+    places: int = 35
+    keep: float = 0.9
+    uniform: float = 0.1
+    fewest: int = 4
+    fewest_gradual: int = 40
+    limit: int = 300
+    per_step: int = 4
+    gradual: float = 0.8
+    max_relative_error: float = 0.25
+    tolerance: float = 0.04
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not (
+            0 <= self.keep <= 1
+            and 0 < self.uniform <= 1
+            and 0 < self.confidence < 1
+            and self.gradual >= 0
+            and min(self.max_relative_error, self.tolerance) > 0
+        ):
+            raise InputError(
+                "keep, uniform and confidence are shares, gradual is at least 0, max_relative_error and tolerance are "
+                f"positive: {self}."
+            )
+        if self.places < 3:
+            raise InputError(f"a window has at least 3 places, not {self.places!r}.")
+        if not 1 <= self.fewest <= self.limit or self.per_step < 1:
+            raise InputError(f"a search asks at least 1 and at least `fewest`, at most `limit` queries: {self}.")
+
+    @property
+    def models_noise(self) -> bool:
+        """See `Search`."""
+        return True
+
+    def begin(self, images: int) -> NoisePrior:
+        """See `Search`."""
+        even = torch.full((images, self.grid.channels), 1 / self.grid.channels, dtype=torch.float64)
+        return NoisePrior(torch.zeros(images, dtype=torch.bool), even, torch.ones(images, dtype=torch.float64))
+
+    def __call__(
+        self,
+        problem: Problem,
+        rows: Tensor,
+        outer: Tensor,
+        window: Window | None,
+        iteration: int,
+        previous: Border | None,
+        state: NoisePrior,
+    ) -> tuple[Border, NoisePrior]:
+        """See `Search`."""
+        whole = torch.ones(len(rows), dtype=torch.float64)
+        window = Window(whole, 0.5 * whole) if window is None else window
+        grid = self.grid if previous is None else replace(self.grid, positions=self.places)
+        border, state, ends_early = self._search(problem, grid, rows, outer, window, state)
+        # If the whole window is adversarial, the boundary is further inward.
+        beyond = ends_early & (window.span < 1)
+        further = (beyond & (problem.affordable(rows) > self.fewest)).nonzero().flatten()
+        if len(further):
+            rest = select_rows(window, further)._replace(span=whole[further], predicted=0.5 * whole[further])
+            inner = border.point[problem.index(further)]
+            new, learned, _ = self._search(problem, self.grid, rows[further], inner, rest, select_rows(state, further))
+            border, state = replace_rows(border, further, new), replace_rows(state, further, learned)
+        return border, state
+
+    def _search(
+        self, problem: Problem, grid: Grid, rows: Tensor, outer: Tensor, window: Window, state: NoisePrior
+    ) -> tuple[Border, NoisePrior, Tensor]:
+        """The border, the next prior, and whether the boundary is inward of the window: bool `(A,)`."""
+        search = _WindowSearch(self, problem, grid, rows, outer, window, state)
+        while len(search.going):
+            search.ask()
+        return search.result()
+
+
+class NoisePrior(NamedTuple):
+    """State of `WarmStartedSearch`: the posterior of the noise, from which the next search of an image starts."""
+
+    known: Tensor  # (A,) bool, whether the image was searched before
+    channel: Tensor  # (A, C) float64, probability of each (slope, floors)
+    length: Tensor  # (A,) float64, L2 length of the window of that search
+
+
+class _WindowSearch:
+    """One search for all images in lock-step; finished images leave."""
+
+    def __init__(
+        self,
+        config: WarmStartedSearch,
+        problem: Problem,
+        grid: Grid,
+        rows: Tensor,
+        outer: Tensor,
+        window: Window,
+        state: NoisePrior,
+    ) -> None:
+        self.config, self.problem, self.rows, self.outer = config, problem, rows, outer
+        self.grid = shared_grid(grid)
+        self.information = information_by_table if self.grid.positions <= config.places else information
+        self.span, self.predicted = window.span, window.predicted
+        whole = problem.on_cpu(l2_size(outer - problem.originals(rows)))
+        self.length = (self.span * whole).clamp(min=1e-12)  # of the window
+        self.tolerance = torch.full_like(whole, config.tolerance) if window.tolerance is None else window.tolerance
+        self.posterior = self._prior(state)
+        self.going = torch.arange(len(rows))
+        self.ends = outer, problem.originals(rows)  # outer and inner ends of the lines still searched
+        self.between: Callable[[Tensor], Tensor] | None = None  # points on these lines
+        self.log: list[Asked] = []
+        self.asked = 0
+        self.afforded = int(problem.affordable(rows).min())  # decisions that all images can afford
+        # posteriors of the finished images
+        self.left = Marginals(
+            self.grid,
+            torch.zeros(len(rows), self.grid.positions, dtype=torch.float64),
+            torch.zeros(len(rows), self.grid.channels, dtype=torch.float64),
+        )
+        self.searched = torch.zeros(len(rows), dtype=torch.int64)
+        self.settled = torch.zeros(len(rows), dtype=torch.bool)
+
+    def _prior(self, state: NoisePrior) -> SigmoidPosterior:
+        prior = SigmoidPosterior.uniform(self.grid, len(self.rows))
+        if not bool(state.known.all()):
+            return prior
+        place, uniform = self.grid.position, self.config.uniform
+        normal = torch.exp(-0.5 * ((place - self.predicted.unsqueeze(1)) / _PREDICTED) ** 2)
+        centre = (1 - uniform) * normal / normal.sum(dim=1, keepdim=True) + uniform / len(place)
+        last = self.grid.stretched(state.channel, self.length / state.length)
+        channels = self.config.keep * last + (1 - self.config.keep) / self.grid.channels
+        return SigmoidPosterior.product(self.grid, centre, channels)
+
+    def ask(self) -> None:
+        """One query for each image that is still searching; several per image late in a long search."""
+        count = min(max(1, self.asked // _HURRY), self.config.per_step, self.config.limit - self.asked)
+        if self.asked + count > self.afforded or self.problem.failed:
+            stop = cannot_ask(self.problem, self.rows[self.going], count)
+            if bool(stop.any()):
+                self._leave(stop, self.posterior.marginals())
+            if not len(self.going):
+                return
+        best = self._best(count)
+        if self.between is None:
+            self.between = self.problem.norm.between(*self.ends)
+        # NumPy has less call overhead than torch, which matters here because the arrays are small.
+        span, place, rows = self.span.numpy()[self.going.numpy()], self.grid.askable.numpy(), self.rows[self.going]
+        points = [self.between(self.problem.on_device(torch.from_numpy(span * place[places]))) for places in best]
+        if count == 1:
+            said = [self.problem.decide(points[0], rows, "search").cpu().tolist()]
+        else:  # the queries of an image are adjacent
+            asked = torch.stack(points, dim=1).flatten(0, 1)
+            answers = self.problem.decide(asked, rows.repeat_interleave(count), "search")
+            said = answers.reshape(-1, count).T.cpu().tolist()
+        for places, answer in zip(best, said, strict=True):
+            self.posterior.update(places, answer)
+            self.log.append((self.going.numpy(), places, answer))
+        self.asked += count
+        if self.asked >= self.config.fewest:
+            self._check()
+
+    def _best(self, count: int) -> list[list[int]]:
+        """The most informative position, or `count` evenly spaced ones that are nearly as good: `count` times A."""
+        value, total = self.information(self.posterior)
+        self.posterior.rescale(total)
+        if count == 1:
+            return [value.argmax(axis=1).tolist()]
+        top = value.max(axis=1, keepdims=True)
+        rank = (value >= np.minimum(_NEARLY * top, top)).cumsum(axis=1)  # by rounding, it may be 0 or negative
+        shares = (np.arange(count) + 0.5) / count
+        return [(rank > share * rank[:, -1:]).argmax(axis=1).tolist() for share in shares]
+
+    def _check(self) -> None:
+        """The stopping rule: end the searches whose position is precise enough."""
+        belief = self.posterior.marginals()
+        going = self.going.numpy()
+        span, tolerance = self.span.numpy()[going], self.tolerance.numpy()[going]
+        centre, deviation = (span * values.numpy() for values in belief.centre_moments())
+        distance = np.maximum(1 - centre, 0.01)
+        gradual = self.config.gradual * span / (4 * self._steepest(belief.channel.numpy()))
+        sure = deviation <= tolerance * distance
+        done = sure | (deviation <= np.minimum(gradual, self.config.max_relative_error * distance))
+        if self.asked < self.config.fewest_gradual:
+            done = sure | done & (span < 1)
+        if self.asked >= self.config.limit:
+            done = np.ones_like(sure)
+        if done.any():
+            self.settled.numpy()[going[sure]] = True
+            self._leave(torch.from_numpy(done), belief)
+
+    def _steepest(self, channels: Doubles) -> Doubles:
+        """The steepest slope consistent with the answers, `(A, C)` -> `(A,)`: sharp until answers contradict it."""
+        by_slope = channels.reshape(len(channels), -1, self.grid.slopes).sum(axis=1).cumsum(axis=1)
+        index = np.minimum((by_slope < 0.8).sum(axis=1), self.grid.slopes - 1)
+        slopes: Doubles = 10.0 ** self.grid.log_slope.numpy()[index]
+        return slopes
+
+    def _leave(self, done: Tensor, belief: Marginals) -> None:
+        """Record the posteriors of finished images and remove them from the search: bool over `going`."""
+        gone, stay = done.nonzero().flatten(), (~done).nonzero().flatten()
+        who = self.going[gone]
+        self.left.centre.index_copy_(0, who, belief.centre.index_select(0, gone))
+        self.left.channel.index_copy_(0, who, belief.channel.index_select(0, gone))
+        self.searched[who] = self.asked
+        self.going, self.posterior = self.going[stay], self.posterior.select(stay)
+        staying = self.problem.index(stay)
+        outer, original = (end.index_select(0, staying) for end in self.ends)
+        self.ends, self.between = (outer, original), None
+
+    def result(self) -> tuple[Border, NoisePrior, Tensor]:
+        """See `WarmStartedSearch._search`."""
+        estimate, span = self.left.mean(), self.span
+        position = estimate.centre * span
+        safe = torch.minimum(self.left.centre_quantile(1 - self.config.confidence), estimate.centre) * span
+        # The posterior is uniform within a grid cell, so on a sharp boundary its quantile may lie inward of the last
+        # adversarial query, where nothing was queried.
+        place = self.grid.askable.numpy()
+        last = nearest_adversarial(self.log, len(self.rows), lambda who, where: span.numpy()[who] * place[where])
+        deviation = self.left.centre_moments()[1] * span
+        seen, short_of_end = seen_within(position, deviation, span)
+        steep = torch.from_numpy(self._steepest(self.left.channel.numpy())) / span
+        found = Found(
+            position=position,
+            safe=torch.minimum(safe, last),
+            deviation=deviation,
+            seen=seen,
+            width=1 / (4 * steep * (1 - position).clamp(min=0.01)),
+            lost=estimate.lost,
+            sample_ratio=torch.ones_like(position),
+            searched=self.searched,
+            settled=self.settled,
+        )
+        on_line = Estimate(position, estimate.log_slope - span.log10(), estimate.low, estimate.high)
+        border = border_at(self.problem, self.rows, self.outer, found, on_line, self._probes())
+        return border, NoisePrior(torch.ones_like(seen), self.left.channel, self.length), ~short_of_end
+
+    def _probes(self) -> Tensor:
+        """Queries and adversarial answers by position of the whole line: see `Border.probes`."""
+        places = len(self.config.grid.askable)
+        span, part = self.span.numpy(), self.grid.askable.numpy()
+        log = [(who, (span[who] * part[where] * places).astype(np.intp), said) for who, where, said in self.log]
+        return counted(log, len(self.rows), places)

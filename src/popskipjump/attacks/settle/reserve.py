@@ -1,0 +1,52 @@
+"""Reserve: queries of the budget that a walk leaves for the settle phase."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from popskipjump.attacks.border import Border
+from popskipjump.attacks.problem import Problem
+from popskipjump.attacks.settle.evidence import information
+from popskipjump.attacks.settle.lines import is_sharp
+
+_FEWEST, _MOST = 30, 300  # a sharp border takes 8; a gradual one far more
+_CONFIRMED = math.log(125)  # log-evidence of the first place
+_GRADUAL = 0.68  # P(adversarial) of the place that a gradual border is confirmed at
+_SPARE = 2.5  # times what is expected
+_ASTRAY = 500.0  # more for each unit of contrast that the noise takes: points are off more often, and by more
+_NOISELESS = 0.06  # contrast that seems to be lost without noise, as few answers cannot exclude it
+
+
+def set_aside(problem: Problem, border: Border | None = None) -> None:
+    """Reserve queries for the settle phase: for every image at first, later as many as given borders need.
+
+    The reserve is at most a quarter of the budget; for small budgets it may be up to 12 queries, at most a third.
+    """
+    ledger = problem.ledger
+    if ledger.budget is None:
+        return
+    least = torch.minimum(torch.full_like(ledger.budget, 12), ledger.budget // 3)
+    most = torch.maximum(ledger.budget // 4, least)
+    if border is None:
+        ledger.reserved = problem.verdict + most.clamp(max=_FEWEST)
+    elif isinstance(ledger.reserved, Tensor):
+        ledger.reserved[border.rows] = problem.verdict + torch.minimum(_needed(border), most[border.rows])
+
+
+def _needed(border: Border) -> Tensor:
+    """Queries that confirm a point on this border, with some to spare: int64 `(A,)`."""
+    if border.estimate is None:
+        return torch.full_like(border.rows, _FEWEST)
+    estimate = border.estimate
+    far = 1 - estimate.low
+    probability = torch.where(is_sharp(border), far, far.clamp(max=_GRADUAL)).clamp(min=0.51)
+    queries = _SPARE * _CONFIRMED / information(probability) + _ASTRAY * (estimate.lost - _NOISELESS).clamp(min=0.0)
+    return queries.clamp(_FEWEST, _MOST).to(torch.int64)
+
+
+def release(problem: Problem) -> None:
+    """Release the reserve for the settle phase."""
+    problem.ledger.reserved = problem.verdict

@@ -1,0 +1,1 @@
+"""Starts: proposed adversarial points, and the first boundary point of a walk."""

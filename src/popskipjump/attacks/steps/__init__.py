@@ -1,0 +1,1 @@
+"""Step rules: from a boundary point and a direction to the next search line."""

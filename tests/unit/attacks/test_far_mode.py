@@ -1,0 +1,188 @@
+"""Far borders: the trials of `FarMode`, the ladder of `ArcStep`, and when the mode ends."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from attack_toys import Seen, begun_at, border_of, problem_of, unit
+
+from popskipjump import Plane, QuickSkipJump, Sphere, evaluate
+from popskipjump.attacks import AdaptiveDirections, FarMode
+from popskipjump.attacks.directions.far import Trial
+from popskipjump.attacks.protocols import Move
+from popskipjump.attacks.steps.arc import ArcStep
+from popskipjump.attacks.steps.ladder import HIGHEST, LOWEST, climb
+from popskipjump.errors import InputError
+from popskipjump.rng import Key, normal
+
+D = 50
+YES = torch.tensor([True])
+
+
+def number(value: float) -> torch.Tensor:
+    return torch.tensor([value], dtype=torch.float64)
+
+
+def plane_at(angle: float, budget=None):
+    """A border point on axis 0 at a distance of 1, on a plane whose normal is turned by an angle towards axis 1."""
+    normal_ = math.cos(angle) * unit(D) + math.sin(angle) * unit(D, 1)
+    seen = Seen(Plane(normal_, math.cos(angle)))
+    problem = problem_of(seen, torch.zeros(1, D), bounds=(-9.0, 9.0), budget=budget)
+    return problem, border_of(problem, 2 * unit(D).unsqueeze(0), 0.5)
+
+
+@pytest.mark.parametrize("angle", [0.02, 0.1, 0.35, 0.9, 1.28])
+@pytest.mark.parametrize("rung", [0.01, 0.1, 0.6])
+def test_the_ladder_ends_on_a_rung_below_the_angle_of_the_normal_and_above_half_of_it(angle, rung):
+    problem, border = plane_at(angle)
+    found = float(climb(problem, border, unit(D, 1).unsqueeze(0), number(rung)))
+    # On the circle, the adversarial side is between the ray and the normal.
+    assert 0.5 * angle <= found + 1e-6
+    assert found <= angle + 1e-6
+    assert problem.ledger.by_phase["step"].tolist()[0] <= 8
+
+
+def test_a_ladder_in_a_wrong_direction_has_no_rung():
+    problem, border = plane_at(0.5)
+    assert float(climb(problem, border, -unit(D, 1).unsqueeze(0), number(0.1))) == 0
+
+
+def test_the_ladder_has_a_highest_rung():
+    problem, border = plane_at(1.5)
+    assert float(climb(problem, border, unit(D, 1).unsqueeze(0), number(0.1))) == HIGHEST
+
+
+@pytest.mark.parametrize("budget", [1, 3])
+def test_the_ladder_keeps_to_the_budget(budget):
+    problem, border = plane_at(0.9, budget=budget)
+    climb(problem, border, unit(D, 1).unsqueeze(0), number(0.02))
+    assert int(problem.ledger.total.max()) <= budget
+
+
+def test_a_far_step_turns_by_less_than_its_rung_and_remembers_it():
+    problem, border = plane_at(0.5)
+    arc = ArcStep()
+    move = arc(problem, border, unit(D, 1).unsqueeze(0), ~YES, 1, arc.begin(1), YES)
+    assert float(move.angle) == pytest.approx(0.8 * 0.4)  # rungs are 0.2, 0.4, 0.8
+    learned = arc.learn(problem, border, border._replace(distance=0.9 * border.distance), move, arc.begin(1))
+    assert float(learned.rung) == pytest.approx(0.4)
+
+
+def test_a_far_ray_that_is_measured_again_asks_no_ladder():
+    problem, border = plane_at(0.5)
+    arc = ArcStep()
+    move = arc(problem, border, unit(D, 1).unsqueeze(0), YES, 1, arc.begin(1), YES)
+    assert float(move.angle) == 0
+    assert int(problem.ledger.total) == 0
+
+
+def trial_after(*imbalances: float, dull: bool = False):
+    trial, balanced, cut = Trial.begin(number(0), number(0.3), torch.tensor([dull])), ~YES, ~YES
+    for imbalance in imbalances:
+        trial, balanced, cut = trial.after(number(imbalance), YES)
+    return trial, bool(balanced), bool(cut)
+
+
+def test_balanced_answers_end_the_trials():
+    trial, balanced, cut = trial_after(0.5)
+    assert (balanced, cut, float(trial.shift), float(trial.scale)) == (True, False, 0.0, 0.3)
+
+
+def test_lopsided_answers_shift_the_centre_against_them_first():
+    trial, balanced, cut = trial_after(-1.47)
+    assert (balanced, cut, float(trial.shift)) == (False, False, 2.5)
+
+
+def test_a_shift_that_helps_is_followed_by_the_secant():
+    trial, _, cut = trial_after(-2.0, -1.0)  # 1 for a shift of 2.5: 2.5 more are needed
+    assert not cut
+    assert float(trial.shift) == pytest.approx(5.0)
+
+
+def test_a_shift_that_does_not_help_cuts_the_directions_short():
+    trial, _, cut = trial_after(-1.47, -1.47)
+    assert cut
+    assert (float(trial.shift), float(trial.scale), bool(trial.dull)) == (0.0, pytest.approx(0.06), True)
+
+
+def test_where_shifts_are_known_not_to_help_the_first_lopsided_trial_cuts():
+    assert trial_after(1.47, dull=True)[2]
+
+
+def steps_until_near(ratio: float) -> int:
+    """Far steps until the mode ends, if the best angle is always `ratio` times the angle turned by."""
+    _, border = plane_at(0.5)
+    mode, turned = FarMode(), 0.2
+    state, gain = mode.begin(YES), math.cos(turned) + math.sin(turned) * math.tan(ratio * turned)
+    move = Move(border.outer, number(turned), None, YES)
+    for step in range(40):
+        if not bool(state.far):
+            return step
+        state = mode.learn(state, border, border._replace(distance=border.distance / gain), move)
+    return 40
+
+
+def test_a_flat_border_ends_the_mode_within_a_few_steps_and_one_that_bends_does_not():
+    assert steps_until_near(1.6) <= 3
+    assert steps_until_near(2.2) <= 8
+    assert steps_until_near(4.0) == 40
+
+
+def test_a_step_without_a_rung_says_nothing_about_the_bend():
+    _, border = plane_at(0.5)
+    state = FarMode().begin(YES)
+    move = Move(border.outer, number(0.8 * LOWEST), None, YES)
+    further = border._replace(distance=1.1 * border.distance)
+    assert torch.equal(FarMode().learn(state, border, further, move).bend, state.bend)
+
+
+@pytest.mark.parametrize("compared", [True, False])
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_images_begin_far_where_no_starts_were_compared_and_steps_can_be_judged(compared, norm):
+    problem = problem_of(Plane(unit(D), 0.5), torch.zeros(1, D), norm=norm)
+    state = AdaptiveDirections().begin(problem, begun_at(border_of(problem, unit(D).unsqueeze(0), 0.5), compared))
+    assert bool(state.far.far) == (not compared and norm == "l2")
+    none = AdaptiveDirections(far_mode=None).begin(
+        problem, begun_at(border_of(problem, unit(D).unsqueeze(0), 0.5), compared)
+    )
+    assert not bool(none.far.far)
+
+
+def test_far_directions_are_few_and_within_the_budget():
+    problem, border = plane_at(1.5, budget=15)
+    rule = AdaptiveDirections()
+    rule(problem, border, 1, rule.begin(problem, begun_at(border, compared=False)))
+    assert int(problem.ledger.total) == 15
+    problem, border = plane_at(1.5)
+    rule(problem, border, 1, rule.begin(problem, begun_at(border, compared=False)))
+    assert 20 <= int(problem.ledger.total) <= 6 * 7 + 20
+
+
+def bent(far_mode):
+    """A targeted walk from a far start around a small ball of the target's class."""
+    centre = normal(Key(0).root(), D).squeeze(0)
+    centre = centre / centre.norm()
+    ball = Sphere(5 * centre, 1.0)
+    model = type(
+        "Ball", (), {"labels": lambda self, x: 1 - ball.labels(x), "device": torch.device("cpu"), "classes": 2}
+    )()
+    off = normal(Key(1).root(), D).squeeze(0)
+    start = (5 * centre + 0.95 * off / off.norm()).unsqueeze(0)
+    attack = QuickSkipJump(direction=AdaptiveDirections(far_mode=far_mode))
+    report = evaluate(
+        model, torch.zeros(1, D), torch.zeros(1, dtype=torch.int64), attack, targets=torch.ones(1, dtype=torch.int64),
+        starts=start, budget=400, bounds=(-9.0, 9.0), verdict=0,
+    )  # fmt: skip
+    return float(report.distances[0])
+
+
+def test_a_walk_around_a_ball_comes_to_its_nearest_point():
+    assert bent(FarMode()) < 4.2  # from 5.1; the ball begins at 4
+
+
+@pytest.mark.parametrize("wrong", [{"directions": 0}, {"trial": 0}, {"trials": 0}, {"scale": 0.0}, {"leave": 0.0}])
+def test_a_far_mode_refuses_what_cannot_work(wrong):
+    with pytest.raises(InputError, match="at least 1"):
+        FarMode(**wrong)
