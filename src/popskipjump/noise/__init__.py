@@ -1,6 +1,7 @@
-"""How answers become random, and what they are in the long run: one file for each way."""
+"""Noise models of randomised classifiers: each draws noisy labels and gives, or estimates, their distribution."""
 
 from popskipjump.noise.cropping import Cropping
+from popskipjump.noise.defences import BitDepth, BoundaryDefence, FeatureNoise, Jpeg, RandomNoise, ResizePad, Switching
 from popskipjump.noise.dropout import Dropout
 from popskipjump.noise.ensemble import Ensemble
 from popskipjump.noise.flip import Flip
@@ -11,12 +12,19 @@ from popskipjump.noise.smoothing import Smoothing
 from popskipjump.noise.truth import TrueNoise, Truth, monte_carlo
 
 __all__ = [
+    "BitDepth",
+    "BoundaryDefence",
     "Cropping",
     "Dropout",
     "Ensemble",
+    "FeatureNoise",
     "Flip",
+    "Jpeg",
     "LogitSampling",
+    "RandomNoise",
+    "ResizePad",
     "Smoothing",
+    "Switching",
     "TrueNoise",
     "Truth",
     "correct_probability",

@@ -1,4 +1,4 @@
-"""Dropout that stays on when the classifier is asked (Feinman et al., 2017; Cardelli et al., 2019)."""
+"""Dropout at inference time, as in Monte Carlo dropout (Feinman et al., 2017; Cardelli et al., 2019)."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from popskipjump.rng import Key, bits, uniform
 _BY_CHANNEL = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout)
 _SELF_NORMALISING = (nn.AlphaDropout, nn.FeatureAlphaDropout)
 _LAYERS = (nn.Dropout, *_BY_CHANNEL, nn.AlphaDropout)
-_SATURATION = -1.7580993408473766  # what a dropped SELU becomes: the limit of SELU at minus infinity
+_SATURATION = -1.7580993408473766  # value of a dropped SELU activation: the limit of SELU at minus infinity
 
 
 @dataclass(frozen=True)
 class Dropout:
-    """All dropout layers of a torch module drop with one rate (alpha) at query time.
+    """Keeps all dropout layers of a torch module active at query time, with one common rate alpha.
 
-    The layers `nn.Dropout`, `Dropout1d`, `2d`, `3d`, `AlphaDropout` and `FeatureAlphaDropout` are found inside the
-    module; for the length of a call they take their masks from the answer's own stream, and are then as they were.
-    Dropout written as a function (`torch.nn.functional.dropout` in `forward`, the `dropout=` of recurrent and
-    attention layers) cannot be seen from outside and stays off: such a module needs dropout layers instead.
+    The noise model finds the layers `nn.Dropout`, `Dropout1d`, `2d`, `3d`, `AlphaDropout` and `FeatureAlphaDropout` of
+    the module. During a query, their masks come from the random stream of that query; afterwards, the layers are
+    restored. Functional dropout (`torch.nn.functional.dropout` in `forward`, the `dropout=` of recurrent and attention
+    layers) cannot be found and stays off: replace it by dropout layers.
 
-    The first dimension of what reaches a layer must be the batch, or the batch times something (several windows of
-    each image, one image after another).
+    The first dimension of a layer's input must be the batch, or a multiple of it in which all entries of an image are
+    adjacent (several windows of each image, for example).
 
     Args:
-        rate: alpha in [0, 1], the probability of being dropped; 0 is the noiseless classifier.
+        rate: alpha in [0, 1], the probability that a unit is dropped; 0 is the noiseless classifier.
     """
 
     rate: float
@@ -56,9 +56,9 @@ class Dropout:
         """See `NoiseModel`."""
         layers = _layers_of(model)
         if any(layer.inplace for layer in layers):
-            points = points.clone()  # an in-place layer may come first, and the points are not ours
+            points = points.clone()  # an in-place first layer would overwrite the caller's points
         with _dropping(layers, self.rate, roots):
-            labels: Tensor = getattr(model, "plain", model).labels(points)  # a frozen copy has no layers
+            labels: Tensor = getattr(model, "plain", model).labels(points)  # a frozen copy has no dropout layers
         return labels.to(points.device)
 
     def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
@@ -70,7 +70,7 @@ class Dropout:
 
 
 def _layers_of(model: Any) -> list[Any]:
-    """The dropout layers of a model's module, each once, in their fixed order."""
+    """The dropout layers of a model's module, without repetition, in the order of `modules()`."""
     module = getattr(model, "module", None)
     if not isinstance(module, nn.Module):
         raise InputError(f"dropout noise needs a torch module with dropout layers, not a {type(model).__name__}.")
@@ -86,10 +86,10 @@ def _layers_of(model: Any) -> list[Any]:
 
 @contextmanager
 def _dropping(layers: list[Any], rate: float, roots: Tensor) -> Iterator[None]:
-    """Let the layers drop, with masks from the streams `roots` (M,); they are as before on the way out.
+    """Context in which the layers drop units, with masks from the streams `roots` `(M,)`.
 
-    The layers' `forward` is replaced, not hooked, so that hooks of the user's own see what was dropped, and a layer
-    in training mode does not draw from the global generator as well.
+    The context replaces `forward` instead of adding a hook: the user's own hooks then see the dropped output, and a
+    layer in training mode does not also draw from the global generator. On exit each `forward` is restored.
     """
     before = [vars(layer).get("forward") for layer in layers]
     uses: Counter[int] = Counter()  # a layer may be called more than once in one pass
@@ -113,7 +113,7 @@ def _dropping(layers: list[Any], rate: float, roots: Tensor) -> Iterator[None]:
 
 
 def _drop(layer: nn.Module, rate: float, inputs: Tensor, streams: Tensor) -> Tensor:
-    """What a layer makes of `inputs` (M * n, ...), with one stream for each of M rows; `inputs` stays as it is."""
+    """Output of a dropout layer for `inputs` `(M * n, ...)`, with one stream per image; `inputs` is not modified."""
     if rate == 0 or len(streams) == 0:
         return inputs
     if inputs.shape[0] % len(streams):

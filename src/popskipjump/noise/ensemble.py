@@ -1,4 +1,4 @@
-"""Each answer comes from a classifier drawn at random."""
+"""Random ensemble: each query is answered by a member drawn at random."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from popskipjump.rng import Key, integers
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Each answer is that of one member, all equally likely: the model itself is the first, `members` follow.
+    """Draws one member uniformly for each query and returns its label; the model itself is the first member.
 
     Args:
-        members: the others, at least one: models, torch modules (logits), or functions from a float32 NumPy batch
-            to labels. A member is asked for the answers that fall to it, and for no other.
+        members: the other members, at least one: models, torch modules (logits), or functions from a float32 NumPy
+            batch to labels. A member is called only on the queries for which it was drawn.
     """
 
     members: Sequence[Any]
@@ -38,7 +38,7 @@ class Ensemble:
         return f"ensemble of {len(self.members) + 1}"
 
     def check(self, model: BaseModel, shape: tuple[int, ...]) -> None:
-        """See `TrueNoise`; any model will do."""
+        """See `TrueNoise`; every model is accepted."""
 
     def sample(self, model: BaseModel, points: Tensor, roots: Tensor) -> Tensor:
         """See `NoiseModel`."""
@@ -64,5 +64,5 @@ class Ensemble:
 
 
 def _labels(member: BaseModel, points: Tensor) -> Tensor:
-    """Labels `(M,)` of a member, wherever it computes."""
+    """Labels `(M,)` of a member, computed on the member's own device."""
     return member.labels(points.to(device_of(member))).to(points.device)

@@ -1,4 +1,4 @@
-"""A noisy channel between the classifier and whoever asks: some labels are swapped for another one."""
+"""Label flips: a noisy channel that replaces some labels by another class."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from popskipjump.rng import Key, as_integers, below, bits
 
 @dataclass(frozen=True)
 class Flip:
-    """With probability `rate` (nu) the answer is one of the OTHER K - 1 labels, each equally likely (section 2).
+    """Replaces the label, with probability `rate` (nu), by one of the OTHER K - 1 labels, drawn uniformly (section 2).
 
-    So the true label keeps exactly 1 - nu, and each other one has nu / (K - 1): the two floors differ (errata E9).
+    The noiseless label then has probability 1 - nu and each other label nu / (K - 1): the two floors differ (errata
+    E9).
 
     Args:
         rate: nu in [0, 1].
-        classes: K, for models that do not know it.
+        classes: K, required if the model does not know its number of classes.
     """
 
     rate: float
     classes: int | None = None
-    checked: ClassVar[bool] = True  # it makes labels of labels
+    checked: ClassVar[bool] = True  # valid labels stay valid labels
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", number("flip rate", self.rate, 0, 1))
@@ -53,12 +54,12 @@ class Flip:
                 others = self._others(labels.index_select(0, rows), roots.index_select(0, rows), classes)
                 labels = labels.index_copy(0, rows, others)
             return labels
-        # A look at who is flipped would wait for the device.
+        # Both branches are computed: selecting the flipped rows first would synchronise with the device.
         return torch.where(below(bits(roots, 1).squeeze(-1), self.rate), self._others(labels, roots, classes), labels)
 
     @staticmethod
     def _others(labels: Tensor, roots: Tensor, classes: int) -> Tensor:
-        """Another class for each label, any of them with the same chance: `(M,)`, `(M,)` -> `(M,)`."""
+        """A uniformly random other class for each label: `(M,)`, `(M,)` -> `(M,)`."""
         step = as_integers(bits(roots, 1, start=1).squeeze(-1), classes - 1).add_(1)
         return step.add_(labels).remainder_(classes)
 
@@ -69,14 +70,14 @@ class Flip:
         return exactly(other + (1 - self.rate - other) * one_hot(labels, classes))
 
     def _labels(self, model: BaseModel, points: Tensor) -> tuple[Tensor, int]:
-        """Noiseless labels `(M,)` and K, which a torch model knows only after it was called."""
+        """Noiseless labels `(M,)` and the number of classes K; a torch model knows K only after its first call."""
         labels = in_chunks(model.labels, points)
         classes = self.classes if self.classes is not None else model.classes
         if classes is None:
             raise self._unknown()
         if classes < 2:
             raise InputError(f"labels can only be flipped between 2 or more classes; this model has {classes}.")
-        # The largest of K logits is below K; other labels must be looked at.
+        # The argmax of K logits is always below K; labels from other models must be checked.
         known = self.classes is None and gives_logits(model)
         return labels if known else labels_below(labels, classes), classes
 

@@ -1,4 +1,4 @@
-"""Answers drawn from the softmax of the tempered logits."""
+"""Logit sampling: labels are drawn from the softmax of the logits at a temperature."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from popskipjump.rng import Key, uniform
 
 @dataclass(frozen=True)
 class LogitSampling:
-    """A class is drawn with the probabilities softmax(logits / T).
+    """Draws each label from softmax(logits / T).
 
     Args:
-        temperature: T >= 0; 0 is the noiseless classifier, 1 samples from its own logits.
+        temperature: T >= 0; 0 is the noiseless classifier, 1 samples from the classifier's own softmax.
     """
 
     temperature: float
@@ -41,7 +41,7 @@ class LogitSampling:
     def sample(self, model: Any, points: Tensor, roots: Tensor) -> Tensor:
         """See `NoiseModel`."""
         cumulative = self._probabilities(model, points).cumsum(dim=1)
-        # Scaled by the last sum, so that rounding cannot carry a draw beyond the last possible class.
+        # Scaling by the last cumulative sum prevents a draw beyond the last class when the sum rounds below 1.
         mark = uniform(roots, 1) * cumulative[:, -1:]
         return (cumulative < mark).sum(dim=1)
 

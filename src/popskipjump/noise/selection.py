@@ -1,4 +1,4 @@
-"""How sure a noisy classifier is of the right answer: the paper's rule for choosing its images."""
+"""Probability of the correct answer under noise: the paper's rule for selecting images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from popskipjump.rng import Key
 
 
 def truth_of(noise: NoiseModel | None, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
-    """Class probabilities of an answer under any noise, or none; see `TrueNoise.truth`."""
+    """Class probabilities of an answer under any noise model, or without noise (None); see `TrueNoise.truth`."""
     if noise is None:
         return noiseless(model, points)
     if isinstance(noise, TrueNoise):
@@ -23,9 +23,9 @@ def truth_of(noise: NoiseModel | None, model: BaseModel, points: Tensor, draws: 
 def correct_probability(
     noise: NoiseModel | None, model: BaseModel, draws: int = DRAWS, key: Key = KEY
 ) -> Callable[[Tensor, Tensor], Tensor]:
-    """The function from images `(M, *S)` and true labels `(M,)` to the probabilities `(M,)` of a right answer.
+    """A function from images `(M, *S)` and true labels `(M,)` to the probabilities `(M,)` of a correct answer.
 
-    The paper keeps the images where it is at least 0.75 under `Cropping(22)` (section 4).
+    The paper selects the images whose probability is at least 0.75 under `Cropping(22)` (section 4).
     """
 
     def probability(points: Tensor, labels: Tensor) -> Tensor:

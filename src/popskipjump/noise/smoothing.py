@@ -1,4 +1,4 @@
-"""Gaussian noise on the input of every query (Cohen, Rosenfeld and Kolter, ICML 2019)."""
+"""Randomised smoothing: Gaussian noise on the input of every query (Cohen, Rosenfeld and Kolter, ICML 2019)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from popskipjump.rng import Key, normal
 
 @dataclass(frozen=True)
 class Smoothing:
-    """Every coordinate of the input gets an independent N(0, sigma^2); the sum is not clipped to the bounds.
+    """Adds independent N(0, sigma^2) noise to every input coordinate; the noisy input is not clipped to the bounds.
 
     Args:
         sigma: standard deviation, at least 0, in the units of the input.
@@ -29,7 +29,7 @@ class Smoothing:
         return f"smoothing:{written(self.sigma)}"
 
     def check(self, model: BaseModel, shape: tuple[int, ...]) -> None:
-        """See `TrueNoise`; any model will do."""
+        """See `TrueNoise`; every model is accepted."""
 
     def sample(self, model: BaseModel, points: Tensor, roots: Tensor) -> Tensor:
         """See `NoiseModel`."""

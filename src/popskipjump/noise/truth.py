@@ -1,4 +1,4 @@
-"""What a noisy classifier answers in the long run: exactly where a closed form exists, else by Monte Carlo."""
+"""Class probabilities of a noisy classifier: exact where a closed form exists, else estimated by Monte Carlo."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from popskipjump.noise.checks import class_count, labels_below, whole_number
 from popskipjump.oracles.classifier import BaseModel, NoiseModel, chunk_rows
 from popskipjump.rng import Key
 
-DRAWS = 1000  # a standard error of at most 0.016
+DRAWS = 1000  # the standard error is then at most 0.016
 KEY = Key(0, ("truth",))
+MAX_CASES = 200  # noise models with at most this many outcomes are enumerated instead of sampled
 
 
 class Truth(NamedTuple):
-    """Class probabilities of noisy answers, and how well they are known."""
+    """Class probabilities of noisy answers, and their standard errors."""
 
     probabilities: Tensor  # (M, K)
     standard_error: Tensor  # (M, K), 0 where exact
@@ -26,10 +27,10 @@ class Truth(NamedTuple):
 
 @runtime_checkable
 class TrueNoise(NoiseModel, Protocol):
-    """A noise model that also knows, or estimates, what it draws from."""
+    """A noise model that also gives, or estimates, the class probabilities of its answers."""
 
     def check(self, model: Any, shape: tuple[int, ...]) -> None:
-        """Raise an `InputError` if this noise cannot act on `model` with inputs `(M, *shape)`; nothing is asked."""
+        """Raise an `InputError` if this noise cannot act on `model` with inputs `(M, *shape)`; makes no query."""
 
     def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
         """Class probabilities of an answer.
@@ -37,27 +38,27 @@ class TrueNoise(NoiseModel, Protocol):
         Args:
             model: the noiseless classifier.
             points: `(M, *S)`.
-            draws: answers for each point, where the probabilities are estimated.
-            key: the stream of these answers; row i uses number i of it.
+            draws: number of sampled answers per point, used if the probabilities are estimated.
+            key: random stream of the sampled answers; row i uses sub-stream i.
         """
 
 
 def exactly(probabilities: Tensor) -> Truth:
-    """A truth without error: `(M, K)`."""
+    """Exact class probabilities `(M, K)` as a `Truth` with standard errors of 0."""
     return Truth(probabilities, torch.zeros_like(probabilities), exact=True)
 
 
 def noiseless(model: BaseModel, points: Tensor) -> Truth:
-    """The truth without noise: all on the model's label, `(M, *S)` -> `(M, K)`."""
+    """Class probabilities without noise: 1 for the model's label, 0 for the others; `(M, *S)` -> `(M, K)`."""
     labels = in_chunks(model.labels, points)
     return exactly(one_hot(labels, class_count(model, points)))
 
 
 def in_chunks(ask: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
-    """What `ask` gives for each row, on the points' device, without filling the memory: `(M, *S)` -> `(M, ...)`."""
+    """Apply `ask` to the rows in chunks that fit into memory: `(M, *S)` -> `(M, ...)` on the device of `points`."""
     rows = chunk_rows(points.numel() // len(points)) if len(points) else 1
     with torch.set_grad_enabled(False):
-        if len(points) <= rows:  # as a rule: a classifier hands over no more at once
+        if len(points) <= rows:  # the usual case, because `Classifier` chunks its queries already
             labels = ask(points)
             return labels if labels.device == points.device else labels.to(points.device)
         return torch.cat([ask(part).to(points.device) for part in torch.split(points, rows)])
@@ -69,13 +70,13 @@ def one_hot(labels: Tensor, classes: int) -> Tensor:
 
 
 def frequencies(answer: Callable[[Tensor, Tensor, Tensor], Tensor], points: Tensor, draws: int, classes: int) -> Tensor:
-    """How often each class is answered in `draws` answers for each point, asked in chunks.
+    """Relative frequency of each class among `draws` answers for each point; the queries are made in chunks.
 
     Args:
-        answer: from inputs `(R, *S)`, the row of `points` they are `(R,)` and the number of the draw `(R,)` to
+        answer: function from inputs `(R, *S)`, their row numbers in `points` `(R,)` and their draw numbers `(R,)` to
             labels `(R,)`.
         points: `(M, *S)`.
-        draws: answers for each point.
+        draws: number of answers per point.
         classes: K.
 
     Returns:
@@ -96,8 +97,8 @@ def frequencies(answer: Callable[[Tensor, Tensor, Tensor], Tensor], points: Tens
 def monte_carlo(noise: NoiseModel, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
     """Class probabilities estimated from `draws` answers for each point; see `TrueNoise.truth`.
 
-    The standard error is that of a share halfway towards certainty (k + 1/2 of n + 1), so that a class never
-    answered is not taken for impossible.
+    The standard error is computed from the shrunken frequency (k + 1/2) / (n + 1), so that it is positive even for a
+    class that was never drawn.
     """
     draws = whole_number("draws", draws, 1)
 

@@ -1,4 +1,4 @@
-"""Asking for labels: models, noise, counting, votes, records."""
+"""Oracles: classifiers that are queried for labels, and wrappers that count, vote, record and replay."""
 
 from popskipjump.oracles.analytic import PlanarSigmoid, Plane, Sphere
 from popskipjump.oracles.base import Oracle, Ticket, WhiteBox, device_of

@@ -1,4 +1,4 @@
-"""Classifiers with a border that is known exactly: for tests, tutorials and sanity checks."""
+"""Analytic classifiers whose decision boundary is known exactly: for tests, tutorials and sanity checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.errors import InputError
-from popskipjump.geometry import inner, l2_size, per_row
+from popskipjump.geometry import Norm, inner, l2_size, norm_of, per_row
 from popskipjump.rng import uniform
 
 
@@ -46,12 +46,9 @@ class Plane:
         unit = self.normal / l2_size(self.normal)
         return (side.unsqueeze(1) * unit).reshape(points.shape)
 
-    def distance(self, points: Tensor, norm: str = "l2") -> Tensor:
-        """Distance to the border without regard to bounds: `(M, *S)` -> `(M,)`."""
-        height = self.height(points).abs()
-        if norm == "l2":
-            return height
-        return height * l2_size(self.normal) / self.normal.abs().sum()
+    def distance(self, points: Tensor, norm: str | Norm = "l2") -> Tensor:
+        """Distance to the boundary, ignoring the input bounds: `(M, *S)` -> `(M,)`."""
+        return self.height(points).abs() * l2_size(self.normal) / norm_of(norm).dual_size(self.normal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +89,10 @@ class Sphere:
 
 @dataclass(frozen=True, eq=False)
 class PlanarSigmoid:
-    """The paper's model of a noisy border: a plane whose class probability is a sigmoid of the height (eq. 7).
+    """The paper's model of a noisy boundary: a plane whose class probability is a sigmoid of the height (eq. 7).
 
-    Class 1 has probability `floor_0 + (1 - floor_0 - floor_1) sigma(slope height)` with the sigmoid of slope 1.
-    Used as a noise model on its `plane` it draws answers; the truth is `probability`.
+    Class 1 has probability `floor + (1 - 2 floor) sigma(slope height)`, where sigma(x) = 1 / (1 + exp(-4 x)) has
+    slope 1 at 0. As a noise model on its `plane`, this object draws answers; `probability` is their true distribution.
     """
 
     plane: Plane

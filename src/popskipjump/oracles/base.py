@@ -1,4 +1,4 @@
-"""What an attack may ask, and what only an evaluation may know."""
+"""Interfaces: `Oracle`, the label queries of an attack, and `WhiteBox`, the access reserved for evaluation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from torch import Tensor
 
 
 class Ticket(NamedTuple):
-    """Who asks: the address of each answer's randomness, and of its record.
+    """Image and query number of each row of a batch; they address the answer's random stream and its record.
 
-    The ledger issues `serial`; above it in the chain it is None.
+    `serial` is None until the query reaches the ledger (`Counted`), which assigns it.
     """
 
-    image: Tensor  # (M,) int64, on the CPU, non-decreasing: the id of the image each row is asked for
-    serial: Tensor | None = None  # (M,) int64, on the CPU: how many queries that image had before
+    image: Tensor  # (M,) int64, on the CPU, non-decreasing: id of the image that each row belongs to
+    serial: Tensor | None = None  # (M,) int64, on the CPU: number of earlier queries of the same image
 
     def part(self, rows: slice | Tensor) -> Ticket:
-        """The ticket of some of the rows."""
+        """The ticket of a subset of the rows."""
         return Ticket(self.image[rows], None if self.serial is None else self.serial[rows])
 
 
@@ -28,11 +28,11 @@ class Oracle(Protocol):
     """Anything that turns a batch of inputs into labels."""
 
     def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
-        """Labels of a batch; equal rows get independent answers; may block; never cached.
+        """Return one label per row. Equal rows get independent answers, no answer is cached, and the call may block.
 
         Args:
             points: `(M, *S)` float32, within the bounds; valid only during the call.
-            ticket: `(M,)` who asks; an oracle without randomness of its own ignores it.
+            ticket: image and query number of each row `(M,)`; an oracle without its own random streams ignores it.
 
         Returns:
             `(M,)` int64 labels.
@@ -41,7 +41,7 @@ class Oracle(Protocol):
 
 @runtime_checkable
 class WhiteBox(Protocol):
-    """Access to a classifier's inside: for metrics and PSJ-TrueGrad only, and never counted."""
+    """White-box access to a classifier: for metrics and PSJ-TrueGrad only; its calls are not counted as queries."""
 
     def labels(self, points: Tensor) -> Tensor:
         """Noiseless labels: `(M, *S)` -> int64 `(M,)`."""
@@ -55,7 +55,7 @@ class WhiteBox(Protocol):
         Args:
             points: `(M, *S)`.
             labels: `(M,)` true classes.
-            targets: `(M,)` the rivals; None takes the best other class.
+            targets: `(M,)` the rival classes; None takes the best class other than the true one.
 
         Returns:
             `(M, *S)`.
@@ -63,12 +63,12 @@ class WhiteBox(Protocol):
 
 
 def device_of(oracle: object) -> torch.device:
-    """Where an oracle wants its points; the CPU if it does not say."""
+    """The device on which an oracle expects its points; the CPU if the oracle has no `device`."""
     return torch.device(getattr(oracle, "device", "cpu"))
 
 
 def is_whole(value: object) -> bool:
-    """Whether a value is a whole number; a truth value, text, infinity and nan are not."""
+    """Whether a value is an integer; bool, text, infinity and nan are not."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     return bool(value % 1 == 0)

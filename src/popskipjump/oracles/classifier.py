@@ -1,7 +1,8 @@
-"""From a torch module or a plain function to an oracle."""
+"""Models (torch modules, functions) and `Classifier`, the oracle that queries one of them."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -10,36 +11,49 @@ import torch
 from torch import Tensor, nn
 
 from popskipjump.errors import InputError, OracleError
+from popskipjump.oracles.answers import best_class, ends_in_sigmoid, is_one_probability, logits_in, own_array
 from popskipjump.oracles.base import Ticket
 from popskipjump.oracles.speed import FastForward
 from popskipjump.rng import Key
 
 MAX_ROWS = 2048  # larger batches spend their time in memory allocation
 _CHUNK_BYTES = 64 << 20
+_ONE_NUMBER = (
+    "the module returns one number for each input, taken for a logit (class 1 above 0), and all of the first lie in "
+    '[0, 1]. If they are probabilities, pass TorchModel(module, output="probability").'
+)
 
 
 def chunk_rows(values_per_row: int, limit: int = MAX_ROWS) -> int:
-    """How many inputs to hand over at once, by their size in memory."""
+    """Batch size of one model call, chosen by the memory that an input takes."""
     return max(1, min(limit, _CHUNK_BYTES // (4 * max(1, values_per_row))))
 
 
 def checked_labels(answer: object, count: int, look: bool = True) -> Tensor:
-    """What a classifier returned, as int64 `(count,)`, or an error that says what is wrong with it.
+    """Convert a classifier's output to int64 labels `(count,)`, or raise an error that states the fault.
 
     Args:
-        answer: anything.
-        count: how many labels were asked for.
-        look: whether to look at the values, too; it takes time where they lie on another device.
+        answer: output of the classifier, of any type.
+        count: number of labels expected.
+        look: whether to check the values too, which synchronises with another device.
     """
     if isinstance(answer, Tensor):
         labels = answer.detach()
     else:
         try:
             array = np.ascontiguousarray(answer)
-            # a copy in torch's own integer type: unsigned, big-endian and read-only arrays are labels too
+            # Copy to int64: torch cannot wrap big-endian, read-only and some unsigned arrays.
             labels = torch.from_numpy(array.astype(np.int64) if array.dtype.kind in "iu" else array.copy())
         except (TypeError, ValueError) as error:
-            raise OracleError(f"the classifier returned {type(answer).__name__}, not an array of labels.") from error
+            what = (
+                f"{type(answer).__name__} of {np.asarray(answer).dtype}"
+                if hasattr(answer, "dtype")
+                else type(answer).__name__
+            )
+            raise OracleError(
+                f"the classifier returned {what}, not integers: return the number of each class, counted from 0, or "
+                "for names pass adapters.NamedFunction(function, classes=[...])."
+            ) from error
     if labels.shape != (count,):
         raise OracleError(
             f"the classifier was asked for {count} labels and returned an array of shape {tuple(labels.shape)}; "
@@ -47,10 +61,21 @@ def checked_labels(answer: object, count: int, look: bool = True) -> Tensor:
         )
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise OracleError(f"the classifier returned labels of type {labels.dtype}; they must be integers.")
-    labels = labels.to(torch.int64)  # first: torch has no minimum of most unsigned types
-    if look and count and (least := int(labels.cpu().numpy().min())) < 0:  # NumPy's minimum is the faster one
+    labels = labels.to(torch.int64)  # before the check: torch has no minimum of most unsigned types
+    if look and count and (least := int(labels.cpu().numpy().min())) < 0:  # NumPy's minimum is faster
         raise OracleError(f"the classifier returned the label {least}; labels must be 0 or more.")
     return labels
+
+
+def labels_in(answer: object, count: int) -> Tensor:
+    """Labels from a function's output: integers `(count,)`, or the argmax of float scores `(count, K)`."""
+    if not isinstance(answer, np.ndarray) and hasattr(answer, "__array__") and not isinstance(answer, Tensor):
+        answer = np.asarray(answer)  # JAX, TensorFlow, pandas
+    if isinstance(answer, Tensor) and answer.ndim == 2 and answer.is_floating_point():
+        answer = answer.detach().cpu().numpy()
+    if isinstance(answer, np.ndarray) and answer.ndim == 2 and answer.dtype.kind == "f":
+        return torch.from_numpy(best_class(answer, count))
+    return checked_labels(answer, count)
 
 
 class BaseModel(Protocol):
@@ -64,7 +89,7 @@ class BaseModel(Protocol):
 
 
 class NoiseModel(Protocol):
-    """How answers become random: one way to draw them."""
+    """A noise model: draws the random labels of a noisy classifier."""
 
     def sample(self, model: Any, points: Tensor, roots: Tensor) -> Tensor:
         """One random label for each row.
@@ -80,13 +105,16 @@ class NoiseModel(Protocol):
 
 
 class TorchModel:
-    """A torch module that gives logits `(M, K)` or, with `output="labels"`, labels `(M,)`; also its white box.
+    """A torch module that returns logits `(M, K)` or, with `output="labels"`, labels `(M,)`; also its `WhiteBox`.
+
+    The logits may be inside an object with `.logits`, a dict or a tuple (see `logits_in`). A single number per input
+    is the logit of class 1, or the probability of class 1 if the module's last layer is an `nn.Sigmoid`.
 
     Args:
-        module: put in evaluation mode.
-        device: where to; None leaves it where its parameters are.
-        output: "logits" or "labels".
-        optimize: answer through a frozen, fused copy of the module (see `FastForward`).
+        module: the network; it is put into evaluation mode.
+        device: the module is moved there; None leaves it on the device of its parameters.
+        output: "logits", "labels", or "probability" for a binary net whose one number is the probability of class 1.
+        optimize: use a frozen, fused copy of the module (see `FastForward`).
     """
 
     def __init__(
@@ -96,48 +124,69 @@ class TorchModel:
         output: str = "logits",
         optimize: bool = False,
     ) -> None:
-        if output not in ("logits", "labels"):
-            raise InputError(f'output must be "logits" or "labels", not {output!r}.')
+        if output not in ("logits", "labels", "probability"):
+            raise InputError(f'output must be "logits", "labels" or "probability", not {output!r}.')
         if device is None:
             parameter = next(module.parameters(), None)
             device = "cpu" if parameter is None else parameter.device
         self.device = torch.device(device)
         self.module = module.to(self.device).eval()
-        self.output = output
+        # Points are float32 everywhere else; the module gets them in its own floating-point type.
+        self.dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
+        self._looked = False
+        self.output = "labels" if output == "labels" else "logits"
+        self.probability = output == "probability" or ends_in_sigmoid(module)
         self.classes: int | None = None
         self.forward: Callable[[Tensor], Any] = FastForward(self.module) if optimize else self.module
 
     @property
     def plain(self) -> TorchModel:
-        """The same module, not optimised: for noise that acts inside the module."""
-        return self if self.forward is self.module else TorchModel(self.module, self.device, self.output)
+        """A `TorchModel` of the same module without `FastForward`, for noise that acts inside the module."""
+        if self.forward is self.module:
+            return self
+        output = "probability" if self.probability and self.output == "logits" else self.output
+        return TorchModel(self.module, self.device, output)
 
     def logits(self, points: Tensor) -> Tensor:
         """`(M, *S)` -> `(M, K)`."""
         if self.output == "labels":
             raise InputError("this model gives labels only; logits are needed here.")
         # The frozen copy has no gradient.
-        logits = (self.module if torch.is_grad_enabled() else self.forward)(points)
-        if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[0] != points.shape[0]:
-            shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        answer = (self.module if torch.is_grad_enabled() else self.forward)(self._cast(points))
+        logits = logits_in(answer, points.shape[0], self.probability)
+        if logits is None:
+            shape = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
             raise OracleError(
                 f"the module was given {len(points)} inputs and returned {shape}; it must return logits of shape "
                 f'({len(points)}, classes), or integer labels with output="labels".'
             )
-        self.classes = logits.shape[1]
+        if self.classes is None:
+            self.classes = logits.shape[1]
+            if not self.probability and is_one_probability(answer, points.shape[0]):
+                warnings.warn(_ONE_NUMBER, stacklevel=2)
+        # Checking values synchronises with another device, so there only the first call is checked.
+        if (self.device.type == "cpu" or not self._looked) and bool((bad := logits.isnan().any(dim=1)).any()):
+            raise OracleError(
+                f"the module returned logits that are not a number (NaN) for {int(bad.sum())} of {len(points)} inputs: "
+                "it overflows there, or its preprocessing divides by zero."
+            )
+        self._looked = True
         return logits
+
+    def _cast(self, points: Tensor) -> Tensor:
+        return points if self.dtype == torch.float32 else points.to(self.dtype)
 
     def labels(self, points: Tensor) -> Tensor:
         """See `WhiteBox`."""
-        with torch.set_grad_enabled(False):  # no_grad by a shorter way: it is part of every call
+        with torch.set_grad_enabled(False):  # cheaper than no_grad, and part of every call
             if self.output == "labels":
-                return checked_labels(self.forward(points), len(points)).to(self.device)
+                return checked_labels(self.forward(self._cast(points)), len(points)).to(self.device)
             return self.logits(points).argmax(dim=1)
 
     def log_probs(self, points: Tensor) -> Tensor:
         """See `WhiteBox`."""
         with torch.no_grad():
-            return self.logits(points).log_softmax(dim=1)
+            return self.logits(points).float().log_softmax(dim=1)
 
     def margin_gradient(self, points: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
         """See `WhiteBox`."""
@@ -154,34 +203,35 @@ class TorchModel:
 
 
 class FunctionModel:
-    """Any function from a float32 NumPy batch `(M, *S)` to integer labels `(M,)`."""
+    """A model from any function that maps a float32 NumPy batch `(M, *S)` to labels `(M,)` or float scores `(M, K)`."""
 
     def __init__(self, function: Callable[[np.ndarray], Any], classes: int | None = None) -> None:
         self.function, self.classes = function, classes
         self.device = torch.device("cpu")
 
     def labels(self, points: Tensor) -> Tensor:
-        """`(M, *S)` -> int64 `(M,)`; the function gets a copy of its own."""
-        return checked_labels(self.function(points.detach().cpu().numpy().copy()), len(points))
+        """`(M, *S)` -> int64 `(M,)`; the function receives a copy of the points."""
+        return labels_in(self.function(own_array(points)), len(points))
 
 
 class Classifier:
-    """The oracle of a model, with or without noise on its answers, asked in chunks."""
+    """The oracle of a model, with or without a noise model; it queries the model in chunks."""
 
     def __init__(
         self, model: BaseModel, noise: NoiseModel | None = None, seed: int = 0, max_rows: int = MAX_ROWS
     ) -> None:
         self.model, self.noise = model, noise
         self.device = model.device
-        self.numbered = noise is not None  # whether the answers depend on the numbers of the queries
-        # Whether the labels need no second look.
+        self.numbered = noise is not None  # whether the answers depend on the query numbers
+        self.held_for = int(getattr(noise, "held_for", 1))  # consecutive queries of an image on one random stream
+        # Whether the labels were validated already, so that the ledger need not check them again.
         self.checked = isinstance(model, TorchModel | FunctionModel) and getattr(noise, "checked", noise is None)
         self._key = Key(seed).child("noise")
         self._max_rows = max_rows
 
     def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         """See `Oracle`."""
-        count = points.shape[0]  # len() of a tensor takes its time
+        count = points.shape[0]  # faster than len() of a tensor
         rows = chunk_rows(points.numel() // count, self._max_rows) if count else 1
         if count <= rows:
             return self._answer(points, ticket)
@@ -193,6 +243,7 @@ class Classifier:
             return self.model.labels(points)
         if ticket.serial is None:
             raise InputError("a noisy classifier needs numbered queries: ask it through a ledger (see `Counted`).")
-        roots = self._key.roots(ticket.image, ticket.serial).to(self.device, non_blocking=True)
+        serial = ticket.serial if self.held_for == 1 else ticket.serial // self.held_for
+        roots = self._key.roots(ticket.image, serial).to(self.device, non_blocking=True)
         with torch.set_grad_enabled(False):
             return self.noise.sample(self.model, points, roots)

@@ -1,4 +1,4 @@
-"""From labels to decisions. True means adversarial, everywhere."""
+"""Attack criteria, untargeted and targeted: they map labels to decisions. True means adversarial, everywhere."""
 
 from __future__ import annotations
 
@@ -11,15 +11,24 @@ from torch import Tensor
 class Criterion(Protocol):
     """Decides which answers are adversarial."""
 
+    @property
+    def targeted(self) -> bool:
+        """Whether only one class is adversarial; random inputs then hardly ever are."""
+
     def decide(self, labels: Tensor, rows: Tensor) -> Tensor:
-        """Whether each answer is adversarial: int64 `(M,)`, image row of each `(M,)` -> bool `(M,)`."""
+        """Whether each label is adversarial: labels int64 `(M,)`, their image rows `(M,)` -> bool `(M,)`."""
 
 
 @dataclass(frozen=True)
 class Untargeted:
-    """Adversarial is every label but the true one."""
+    """Every label other than the true one is adversarial."""
 
     truth: Tensor  # (B,) int64
+
+    @property
+    def targeted(self) -> bool:
+        """See `Criterion`."""
+        return False
 
     def decide(self, labels: Tensor, rows: Tensor) -> Tensor:
         """See `Criterion`."""
@@ -28,9 +37,14 @@ class Untargeted:
 
 @dataclass(frozen=True)
 class Targeted:
-    """Adversarial is the target label alone."""
+    """Only the target label is adversarial."""
 
     targets: Tensor  # (B,) int64
+
+    @property
+    def targeted(self) -> bool:
+        """See `Criterion`."""
+        return True
 
     def decide(self, labels: Tensor, rows: Tensor) -> Tensor:
         """See `Criterion`."""

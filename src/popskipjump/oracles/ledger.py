@@ -1,4 +1,4 @@
-"""Queries per image and phase, counted where the classifier is asked, and the hard budget."""
+"""Query counts per image and phase, and the hard query budget."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from popskipjump.oracles.classifier import checked_labels
 Numbers = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 UNLIMITED = torch.iinfo(torch.int64).max
+MOST_QUERIES = 10**15  # largest budget allowed: sums of such budgets still fit into 64 bits
 
 
 class Ledger:
-    """Counts every query of every image by phase, and refuses the one that would exceed the budget."""
+    """Counts every query by image and phase, and raises an error before a query would exceed the budget."""
 
     def __init__(self, images: int, budget: int | Tensor | None = None) -> None:
         self.total = torch.zeros(images, dtype=torch.int64)  # (B,)
-        self._total: Numbers = self.total.numpy()  # the same memory; so are the next
+        self._total: Numbers = self.total.numpy()  # shares memory with `total`, as `_by_phase` does with `by_phase`
         self._by_phase: dict[str, Numbers] = {}
         self.by_phase: dict[str, Tensor] = {}  # phase -> (B,)
         self.phase = "other"
-        self.reserved = 0  # queries of each image kept for later phases
+        self.reserved: int | Tensor = 0  # queries kept for later phases: one number for all images, or (B,)
         self._budget = self._checked(budget, images)
         self._limit: Numbers | None = None if self._budget is None else self._budget.numpy()
 
@@ -34,6 +35,10 @@ class Ledger:
             return None
         if not isinstance(budget, Tensor) and not is_whole(budget):
             raise InputError(f"budget must be a whole number of queries per image, not {budget!r}.")
+        if not isinstance(budget, Tensor) and budget > MOST_QUERIES:
+            raise InputError(
+                f"budget must be at most {MOST_QUERIES:,} queries per image, not {budget!r}; None is no limit."
+            )
         limit = torch.as_tensor(budget, dtype=torch.int64)
         if limit.shape not in ((), (1,), (images,)):
             raise InputError(f"budget has shape {tuple(limit.shape)}; it must be one number, or {images} of them.")
@@ -43,51 +48,57 @@ class Ledger:
         return limit
 
     @property
+    def budget(self) -> Tensor | None:
+        """Query budget of each image: int64 `(B,)`; None means unlimited."""
+        return self._budget
+
+    @property
     def limited(self) -> bool:
         """Whether there is a budget."""
         return self._budget is not None
 
     def remaining(self, rows: Tensor) -> Tensor:
-        """Queries that images may still ask: rows `(A,)` -> int64 `(A,)`."""
+        """Queries left for each image, without the reserved ones: rows `(A,)` -> int64 `(A,)`."""
         if self._budget is None:
             return torch.full_like(rows, UNLIMITED)
-        return (self._budget[rows] - self.total[rows] - self.reserved).clamp_(min=0)
+        reserved = self.reserved[rows] if isinstance(self.reserved, Tensor) else self.reserved
+        return (self._budget[rows] - self.total[rows] - reserved).clamp_(min=0)
 
     def ensure(self, row: int, queries: int) -> None:
-        """Raise unless an image may still ask that many."""
+        """Raise an error unless an image has at least `queries` left, reserved ones included."""
         if self._budget is not None and int(self.total[row]) + queries > int(self._budget[row]):
             raise BudgetError(f"{queries} more queries would exceed the budget of image {row}; nothing was asked.")
 
     def charge(self, rows: Tensor, number: bool = True) -> Tensor | None:
-        """Count one query for each entry of `rows` and number them.
+        """Count one query for each entry of `rows` and number the queries of each image.
 
         Args:
             rows: `(M,)` int64, non-decreasing: the image row of each query.
-            number: whether the numbers are wanted.
+            number: whether to return the query numbers.
 
         Returns:
-            `(M,)` int64: how many queries that image had asked before each; None if they are not wanted.
+            `(M,)` int64: number of earlier queries of the same image; None without `number`.
         """
-        # NumPy on the same memory: these arrays are short, and torch takes longer to start than to count.
+        # NumPy on the same memory: for such short arrays, torch's call overhead exceeds the work itself.
         row, total = rows.numpy(), self._total
         if len(row) and row[0] == row[-1]:
             return self._charge_one(int(row[0]), len(row), number)
         counts = np.bincount(row, minlength=len(total))
         after = total + counts
-        if self._limit is not None and (after > self._limit).any():  # nobody is above it before
+        if self._limit is not None and (after > self._limit).any():  # no image was above its limit before
             raise self._exceeded()
         total[:] = after
         of_phase = self._of_phase()
         of_phase += counts
         if not number:
             return None
-        # What an image had before, less the rows above its own, and the place among all rows.
+        # Serial = the image's earlier queries + position in this batch - rows of images before it in this batch.
         serial = (total - counts.cumsum())[row]
         serial += np.arange(len(row))
         return torch.from_numpy(serial)
 
     def _charge_one(self, row: int, count: int, number: bool) -> Tensor | None:
-        """`charge` for queries of one image: its search asks one at a time, and that should be cheap."""
+        """`charge` for queries of a single image: a fast path for searches that make one query at a time."""
         before = int(self._total[row])
         if self._budget is not None and before + count > int(self._budget[row]):
             raise self._exceeded()
@@ -96,7 +107,7 @@ class Ledger:
         return torch.arange(before, before + count) if number else None
 
     def _of_phase(self) -> Numbers:
-        """The counts of this phase `(B,)`, to be changed in place."""
+        """The query counts `(B,)` of the current phase, to be changed in place."""
         if self.phase not in self._by_phase:
             self.by_phase[self.phase] = torch.zeros_like(self.total)
             self._by_phase[self.phase] = self.by_phase[self.phase].numpy()
@@ -109,13 +120,13 @@ class Ledger:
 class Counted:
     """An oracle whose queries a ledger counts, numbers and limits.
 
-    Tickets above it carry image rows (0 .. B - 1); below it, the images' own ids and serial numbers.
+    A ticket passed to `ask` holds image rows (0 .. B - 1); the wrapped oracle gets image ids and query numbers.
     """
 
     def __init__(self, oracle: Oracle, ledger: Ledger, image_id: Tensor) -> None:
         self.oracle, self.ledger, self.image_id = oracle, ledger, image_id
         self.device = device_of(oracle)
-        self._numbered = bool((image_id == torch.arange(len(image_id))).all())  # by their rows
+        self._numbered = bool((image_id == torch.arange(len(image_id))).all())  # image ids are the rows
         self._checked = bool(getattr(oracle, "checked", False))
         self._number = bool(getattr(oracle, "numbered", True))
         self._seen = False
@@ -127,7 +138,7 @@ class Counted:
         answer = self.oracle.ask(points, Ticket(image, serial))
         if self._checked:
             return answer
-        # On another device a look would wait for every call to end: there the first answers must do.
+        # Checking values synchronises with another device, so there only the first call is checked.
         look = self.device.type == "cpu" or not self._seen
         self._seen = True
         return checked_labels(answer, len(points), look)

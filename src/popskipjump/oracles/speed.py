@@ -1,4 +1,4 @@
-"""Making a torch module answer faster, without changing what it answers."""
+"""Faster inference for torch modules, with the same predictions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from torch import Tensor, nn
 
 from popskipjump.errors import InputError
 
-_AGREEMENT = 1e-3  # of the largest logit: what float32 kernels may differ by
+_AGREEMENT = 1e-3  # relative to the largest logit: the difference allowed between float32 kernels
 
 
 class FastForward:
-    """A frozen, fused copy of a module's forward pass, made at its first call and checked against the module there.
+    """A frozen, fused copy of a module's forward pass.
 
-    The module is traced, so its control flow must not depend on the values of the input; where tracing fails or the
-    answers differ, the module itself is used. `state` says which it was.
+    The first call traces the module and compares the copy's output with the module's. The control flow of the module
+    must not depend on the values of the input. If tracing fails or the outputs differ, the module itself is used;
+    `state` holds the outcome.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -28,7 +29,7 @@ class FastForward:
         self._forward: Callable[[Tensor], Any] | None = None
 
     def __call__(self, points: Tensor) -> Any:
-        """What the module gives for `(M, *S)`."""
+        """The module's output for a batch `(M, *S)`."""
         if self._forward is None:
             self._forward = self._made(points)
         return self._forward(points)
@@ -37,7 +38,7 @@ class FastForward:
         example = points[:2].detach().clone()
         try:
             with warnings.catch_warnings():
-                # Torch announces the end of this interface but has nothing as fast without a compiler.
+                # Torch warns that this interface is deprecated, but offers nothing as fast without a compiler.
                 warnings.simplefilter("ignore")
                 with torch.no_grad():
                     frozen = torch.jit.freeze(torch.jit.trace(self.module, example, check_trace=False))  # type: ignore[no-untyped-call]
@@ -64,7 +65,7 @@ def _agree(plain: object, quick: object) -> bool:
 
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
-    """Let torch use so many threads inside; None leaves it alone."""
+    """Context in which torch uses `count` threads; None changes nothing."""
     if count is None:
         yield
         return

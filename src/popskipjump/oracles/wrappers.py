@@ -1,4 +1,4 @@
-"""Oracles around oracles: majority vote, recording, replay."""
+"""Oracle wrappers: majority vote, recording, replay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from popskipjump.oracles.base import Oracle, Ticket, device_of, is_whole
 
 
 class MajorityVote:
-    """Every point is asked `votes` times; the most frequent label wins, the earliest of equals."""
+    """An oracle that queries every point `votes` times and returns the most frequent label (ties: the earliest)."""
 
     def __init__(self, oracle: Oracle, votes: int) -> None:
         if not is_whole(votes) or votes < 1:
@@ -33,16 +33,16 @@ class MajorityVote:
 
     @staticmethod
     def _winners(answers: Tensor) -> Tensor:
-        """The most frequent label of each row, the earliest of equals: `(M, votes)` -> `(M,)`."""
+        """The most frequent label of each row; ties go to the earliest vote: `(M, votes)` -> `(M,)`."""
         support = (answers.unsqueeze(-1) == answers.unsqueeze(-2)).sum(dim=-1)  # (M, votes)
-        # argmax takes the first maximum once the earlier vote weighs more
+        # A small bonus for earlier votes makes the maximum unique, so that argmax breaks ties in their favour.
         earlier = torch.arange(answers.shape[1], 0, -1, device=answers.device)
         best = (support * (answers.shape[1] + 1) + earlier).argmax(dim=-1, keepdim=True)
         return answers.gather(1, best).squeeze(-1)
 
 
 class Recorded:
-    """Keeps every answer under its address (and the points, if asked to), in the order of each image's queries."""
+    """An oracle that records every answer by image, in query order, and, with `keep_points`, the queried points."""
 
     def __init__(self, oracle: Oracle, keep_points: bool = False) -> None:
         self.oracle = oracle
@@ -62,7 +62,7 @@ class Recorded:
         return answers
 
     def answers(self) -> dict[int, Tensor]:
-        """What each image was answered, in order: id -> int64 `(queries,)`."""
+        """The answers to each image's queries, in query order: image id -> int64 `(queries,)`."""
         return {image: torch.cat(parts) for image, parts in self._answers.items()}
 
     def calls(self) -> list[Tensor]:
@@ -71,12 +71,12 @@ class Recorded:
 
 
 class Replay:
-    """Answers from a record; asks `then` only for what the record does not hold.
+    """An oracle that answers from a record, and queries `then` only for answers that the record lacks.
 
     Args:
-        answers: id -> int64 `(queries,)`, in the order of the image's queries; a negative number is an answer that the
-            record lacks.
-        then: the oracle to go on with.
+        answers: image id -> int64 `(queries,)`, in the order of the image's queries; a negative entry marks a missing
+            answer.
+        then: the oracle that answers queries beyond the record; None raises an error there.
     """
 
     def __init__(self, answers: Mapping[int, Tensor], then: Oracle | None = None) -> None:
@@ -89,7 +89,7 @@ class Replay:
         if ticket.serial is None:
             raise InputError("a replay needs numbered queries: put it below the ledger.")
         if self._then is not None and len(points) and int(ticket.serial.min()) >= self._longest:
-            return self._then.ask(points, ticket)  # beyond the record: no look at each image
+            return self._then.ask(points, ticket)  # all queries are beyond the record: skip the loop over images
         labels = torch.full((len(points),), -1, dtype=torch.int64)
         for image in torch.unique_consecutive(ticket.image).tolist():
             record = self._answers.get(image)

@@ -53,7 +53,7 @@ def test_labels_that_are_no_integers_are_an_error(answer):
 
 @pytest.mark.parametrize("answer", [None, "ab", ["cat", "dog"], [[1], [2, 3]], object()])
 def test_something_that_is_no_array_is_an_error(answer):
-    with pytest.raises(OracleError, match="not an array of labels"):
+    with pytest.raises(OracleError, match="not integers: return the number of each class"):
         checked_labels(answer, 2)
 
 
@@ -101,7 +101,7 @@ def test_logits_of_a_wrong_shape_are_an_error():
 def test_a_module_that_returns_no_tensor_is_an_error():
     class Pair(nn.Module):
         def forward(self, x):
-            return x, x
+            return "logits", x
 
     with pytest.raises(OracleError, match="returned tuple"):
         TorchModel(Pair()).labels(torch.zeros(2, 3))

@@ -1,0 +1,24 @@
+"""Other people's classifiers as ours: what `evaluate` understands without being told.
+
+Optional packages are never imported here to find out what an object is.
+"""
+
+from popskipjump.adapters.art import ArtModel
+from popskipjump.adapters.classes import Names
+from popskipjump.adapters.estimators import EstimatorModel, NamedFunction
+from popskipjump.adapters.foolbox import FoolboxModel
+from popskipjump.adapters.jax import JaxModel
+from popskipjump.adapters.onnx import OnnxModel
+from popskipjump.adapters.recognise import recognise, recognised
+
+__all__ = [
+    "ArtModel",
+    "EstimatorModel",
+    "FoolboxModel",
+    "JaxModel",
+    "NamedFunction",
+    "Names",
+    "OnnxModel",
+    "recognise",
+    "recognised",
+]

@@ -1,0 +1,336 @@
+"""ONNX Runtime, JAX, Foolbox and ART: each object is recognised, asked rightly, and refused with a way out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from adapter_toys import CLASSES, FEATURES, Linear, data, onnx_session, scores, weights
+
+import popskipjump as psj
+from popskipjump import adapters
+from popskipjump.adapters.jax import padded_size
+from popskipjump.errors import InputError, MissingExtraError
+
+QUICK = {"iterations": 2, "verdict": 5}
+BIAS = -weights().sum(axis=1) / 2
+POINTS = torch.from_numpy(data(23)[0])
+EXPECTED = data(23)[1].tolist()
+
+
+def ort():
+    pytest.importorskip("onnx")
+    return pytest.importorskip("onnxruntime")
+
+
+# ONNX Runtime.
+
+
+@pytest.mark.parametrize("ending", ["", "labels"])
+@pytest.mark.parametrize("rows", ["rows", 1, 5])
+def test_a_session_answers_as_its_model_whatever_the_size_of_its_batch(rows, ending):
+    ort()
+    model = adapters.recognise(onnx_session(weights(), BIAS, rows, ending))
+    assert type(model) is adapters.OnnxModel
+    for count in (1, 4, 5, 23):
+        assert model.labels(POINTS[:count]).tolist() == EXPECTED[:count]
+    assert model.labels(POINTS[:0]).tolist() == []
+
+
+def test_the_classes_of_a_session_are_read_from_its_output():
+    ort()
+    assert adapters.recognise(onnx_session(weights(), BIAS)).classes == CLASSES
+    report = psj.evaluate(onnx_session(weights(), BIAS), *data(), noise="flip:0.1", **QUICK)
+    assert np.isfinite(report.distances).all()
+
+
+def test_inputs_that_do_not_fit_a_session_are_refused():
+    ort()
+    with pytest.raises(InputError, match=r"takes inputs of the shape \(12,\), and these have \(3, 4\)"):
+        psj.evaluate(onnx_session(weights(), BIAS), data()[0].reshape(4, 3, 4), data()[1])
+
+
+def test_an_unknown_output_of_a_session_is_refused():
+    ort()
+    with pytest.raises(InputError, match="no output 'other', but scores"):
+        adapters.OnnxModel(onnx_session(weights(), BIAS), output="other")
+
+
+class Declared:
+    """What a session says of one of its values."""
+
+    def __init__(self, name, kind, shape) -> None:
+        self.name, self.type, self.shape = name, kind, shape
+
+
+class Texts:
+    """A session, as far as the adapter looks, whose output are texts."""
+
+    inputs = (Declared("x", "tensor(float)", [None, FEATURES]),)
+
+    def get_inputs(self):
+        return list(self.inputs)
+
+    def get_outputs(self):
+        return [Declared("label", "tensor(string)", [None])]
+
+    def run(self, names, feed):
+        return [np.array(["cat", "dog", "eel"], dtype=object)[scores(feed["x"]).argmax(axis=1)]]
+
+
+def test_a_session_that_answers_with_texts_needs_its_classes():
+    with pytest.raises(InputError, match=r"answers with texts.*classes=\["):
+        adapters.OnnxModel(Texts())
+    images, places = data()
+    model = adapters.OnnxModel(Texts(), classes=["dog", "cat", "eel"])
+    report = psj.evaluate(model, images, np.array(["cat", "dog", "eel"])[places], **QUICK)
+    assert report.labels.tolist() == np.array([1, 0, 2])[places].tolist()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ((Declared("x", "tensor(float)", [None]), Declared("y", "tensor(float)", [None])), "has 2 inputs"),
+        ((Declared("x", "tensor(int64)", [None]),), "not floats"),
+    ],
+)
+def test_a_session_with_other_inputs_is_refused(inputs, message):
+    session = Texts()
+    session.inputs = inputs
+    with pytest.raises(InputError, match=message):
+        adapters.OnnxModel(session, classes=["a", "b"])
+
+
+def test_an_onnx_file_is_told_to_become_a_session():
+    ort()
+    import onnx
+
+    with pytest.raises(InputError, match=r"ModelProto is no classifier.*InferenceSession\("):
+        psj.evaluate(onnx.ModelProto(), *data())
+
+
+# JAX.
+
+
+@pytest.fixture
+def jnp():
+    return pytest.importorskip("jax.numpy")
+
+
+@pytest.mark.parametrize("ending", ["scores", "labels"])
+def test_a_compiled_jax_function_answers_as_its_model(jnp, ending):
+    import jax
+
+    def linear(x):
+        out = (x - 0.5) @ weights().T
+        return out if ending == "scores" else out.argmax(axis=1)
+
+    model = adapters.recognise(jax.jit(linear))
+    assert type(model) is adapters.JaxModel
+    for count in (1, 2, 23):
+        assert model.labels(POINTS[:count]).tolist() == EXPECTED[:count]
+
+
+def test_a_compiled_function_is_compiled_for_few_sizes(jnp):
+    import jax
+
+    traced = []
+
+    @jax.jit
+    def linear(x):
+        traced.append(len(x))  # runs only where JAX compiles
+        return (x - 0.5) @ weights().T
+
+    psj.evaluate(linear, *data(), iterations=4)
+    sizes = {padded_size(count) for count in range(1, 2049)}
+    assert set(traced) <= sizes
+    assert len(traced) == len(set(traced))
+    assert len(sizes) < 45
+
+
+def test_a_padded_size_is_at_least_as_large_and_a_quarter_larger_at_most():
+    for count in range(1, 5000):
+        assert count <= padded_size(count) <= 1.25 * count
+
+
+def test_a_plain_function_of_jax_is_counted_exactly(jnp):
+    seen = []
+
+    def linear(x):
+        seen.append(len(x))
+        return jnp.argmax((jnp.asarray(x) - 0.5) @ weights().T, axis=1)
+
+    images, labels = data(2)
+    report = psj.evaluate(linear, jnp.asarray(images), jnp.asarray(labels), budget=60)
+    assert sum(seen) == report.queries.sum()
+
+
+# Foolbox.
+
+
+@pytest.fixture
+def fb():
+    return pytest.importorskip("foolbox")
+
+
+def test_a_torch_model_of_foolbox_is_a_white_box_with_its_preprocessing(fb):
+    net = Linear().eval()
+    inner = fb.PyTorchModel(net, bounds=(0, 1), device="cpu")
+    wide = inner.transform_bounds((0, 255))
+    images, labels = data()
+    plain = psj.evaluate(Linear(), images, labels, **QUICK)
+    found = psj.evaluate(inner, images, labels, **QUICK)
+    assert found.points.tobytes() == plain.points.tobytes()
+    assert found.border_distances.tolist() == plain.border_distances.tolist()
+    large = psj.evaluate(wide, images * 255, labels, bounds=wide.bounds, **QUICK)
+    np.testing.assert_allclose(large.border_distances, 255 * plain.border_distances, rtol=0.2)
+
+
+def test_models_of_foolbox_in_other_frameworks_answer_alike(fb):
+    models = [
+        fb.NumPyModel(scores, bounds=(0, 1)),
+        fb.NumPyModel(scores, bounds=(0, 1)).transform_bounds((0, 1)),
+        fb.models.ThresholdingWrapper(fb.PyTorchModel(Linear().eval(), bounds=(0, 1), device="cpu"), 0.5),
+    ]
+    for model in models[:2]:
+        assert adapters.recognise(model).labels(POINTS).tolist() == EXPECTED
+    binary = (POINTS >= 0.5).float()
+    assert adapters.recognise(models[2]).labels(POINTS).tolist() == scores(binary.numpy()).argmax(axis=1).tolist()
+
+
+def test_a_jax_model_of_foolbox_is_asked_in_jax_arrays(fb, jnp):
+    seen = []
+
+    def linear(x):
+        seen.append(type(x).__module__.partition(".")[0])
+        return (x - 0.5) @ weights().T
+
+    model = adapters.recognise(fb.JAXModel(linear, bounds=(0, 1)))
+    assert model.labels(POINTS).tolist() == EXPECTED
+    assert set(seen) <= {"jax", "jaxlib"}
+
+
+def test_an_attack_of_foolbox_in_place_of_a_model_is_refused(fb):
+    with pytest.raises(InputError, match="pass the model that it attacks"):
+        psj.evaluate(fb.attacks.HopSkipJumpAttack(), *data())
+
+
+# ART.
+
+
+@pytest.fixture
+def art():
+    return pytest.importorskip("art.estimators.classification", exc_type=ImportError)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_classifiers_of_art_answer_as_their_models(art):
+    net = Linear().eval()
+    black = art.BlackBoxClassifier(
+        lambda x: np.eye(CLASSES, dtype=np.float32)[scores(x).argmax(axis=1)], (FEATURES,), CLASSES
+    )
+    white = art.PyTorchClassifier(net, torch.nn.CrossEntropyLoss(), (FEATURES,), CLASSES, device_type="cpu")
+    for estimator in (black, white):
+        model = adapters.recognise(estimator)
+        assert type(model) is adapters.ArtModel
+        assert model.classes == CLASSES
+        assert model.labels(POINTS).tolist() == EXPECTED
+
+
+def test_inputs_that_do_not_fit_an_estimator_of_art_are_refused(art):
+    black = art.BlackBoxClassifier(lambda x: pytest.fail("asked"), (FEATURES,), CLASSES)
+    with pytest.raises(InputError, match=r"inputs of the shape \(12,\), and these have \(5,\)"):
+        psj.evaluate(black, np.zeros((2, 5), np.float32), [0, 0])
+
+
+# What is left.
+
+
+class Service:
+    def predict(self, rows):
+        return rows
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Service(), r"Service is no classifier that can be asked: pass model\.predict"),
+        ({"weight": torch.zeros(2)}, "holds weights alone"),
+        (Path("net.onnx"), "load what it names"),
+        (torch.zeros(3), "the order is"),
+        (3.5, "pass a torch module, a function"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_with_the_nearest_thing_that_can(model, message):
+    with pytest.raises(InputError, match=message):
+        psj.evaluate(model, *data())
+
+
+def test_a_booster_is_told_to_become_a_classifier():
+    xgboost = pytest.importorskip("xgboost")
+    with pytest.raises(InputError, match="pass the XGBClassifier or LGBMClassifier"):
+        psj.evaluate(xgboost.Booster(), *data())
+
+
+def test_a_model_that_is_recognised_is_left_alone_the_second_time():
+    model = adapters.recognise(Linear())
+    assert adapters.recognise(model) is model
+
+
+def test_the_members_of_an_ensemble_are_recognised_too():
+    class Estimator:
+        classes_ = np.arange(CLASSES)
+
+        def predict(self, rows):
+            return scores(rows).argmax(axis=1)
+
+    ensemble = psj.noise.Ensemble([Estimator(), Linear()])
+    report = psj.evaluate(Linear(), *data(), noise=ensemble, **QUICK)
+    assert np.isfinite(report.distances).all()
+
+
+OTHERS = "foolbox art sklearn onnx onnxruntime jax xgboost lightgbm transformers pandas eagerpy"
+LAZY = f"""
+import sys
+import numpy as np
+import popskipjump as psj
+from popskipjump import adapters
+class Estimator:
+    classes_ = np.array(["a", "b"])
+    def predict(self, rows):
+        return self.classes_[(rows.sum(axis=1) > 1).astype(int)]
+psj.evaluate(Estimator(), np.full((1, 2), 0.2, dtype=np.float32), ["a"], iterations=1)
+print([name for name in {OTHERS.split()!r} if name in sys.modules])
+"""
+
+
+def test_no_optional_package_is_imported_to_recognise_a_model():
+    source = Path(psj.__file__).parents[1]
+    run = subprocess.run(
+        [sys.executable, "-c", LAZY],
+        env={**os.environ, "PYTHONPATH": str(source)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("home", "package", "extra"),
+    [("foolbox.attacks", "foolbox", "foolbox"), ("art", "art", "art")],
+)
+def test_without_its_package_an_integration_says_what_to_install(monkeypatch, home, package, extra):
+    import importlib
+
+    name = f"popskipjump.integrations.{home}"
+    for module in [name, *(m for m in sys.modules if m == package or m.startswith(f"{package}."))]:
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, package, None)  # importing it fails as if it were not there
+    with pytest.raises(MissingExtraError, match=rf"popskipjump\[{extra}\]"):
+        importlib.import_module(name)

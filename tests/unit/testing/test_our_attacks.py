@@ -1,0 +1,89 @@
+"""Every attack of the package keeps the contract that authors of others are given, and a broken one does not."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import popskipjump as psj
+from popskipjump.testing import AttackContract
+
+
+class TestPopSkipJump(AttackContract):
+    def make_attack(self):
+        return "psj"
+
+
+class TestQuickSkipJump(AttackContract):
+    iterations = 6
+
+    def make_attack(self):
+        return "qsj"
+
+
+@pytest.mark.slow
+class TestHopSkipJump(AttackContract):
+    confident = 1.0
+
+    def make_attack(self):
+        return "hsj"
+
+
+@pytest.mark.slow
+class TestBoundaryAttack(AttackContract):
+    iterations = 15
+    factor = 4.0
+
+    def make_attack(self):
+        return psj.BoundaryAttack(proposals=10)
+
+
+def contract_of(attack) -> AttackContract:
+    contract = AttackContract()
+    vars(contract)["make_attack"] = lambda: attack
+    return contract
+
+
+def test_an_attack_that_stays_where_it_starts_breaks_the_contract():
+    lazy = contract_of(psj.BoundaryAttack(proposals=1))
+    lazy.iterations = 0
+    with pytest.raises(AssertionError, match="times as far as the border"):
+        lazy.test_every_known_border_is_approached()
+
+
+def test_an_attack_whose_randomness_is_not_its_seeds_breaks_the_contract(monkeypatch):
+    counter = itertools.count()
+    run = AttackContract._run
+
+    def unseeded(self, name="plane", rows=None, **options):
+        return run(self, name, rows, **options | {"seed": next(counter)})
+
+    monkeypatch.setattr(AttackContract, "_run", unseeded)
+    contract = contract_of("psj")
+    with pytest.raises(AssertionError, match="two runs of one seed differ"):
+        contract.test_the_same_seed_gives_the_same_points()
+    with pytest.raises(AssertionError, match="ends elsewhere when it is alone"):
+        contract.test_images_do_not_influence_each_other()
+
+
+def test_points_that_are_not_adversarial_break_the_contract(monkeypatch):
+    run = AttackContract._run
+
+    def pulled_back(self, *arguments, **options):
+        report, watch = run(self, *arguments, **options)
+        report.points[:] = report.images + np.float32(0.5) * (report.points - report.images)
+        return report, watch
+
+    monkeypatch.setattr(AttackContract, "_run", pulled_back)
+    contract = contract_of("psj")
+    with pytest.raises(AssertionError, match="0% of the returned points"):
+        contract.test_every_known_border_is_approached()
+    with pytest.raises(AssertionError, match="said"):
+        contract.test_distances_are_those_of_the_points()
+
+
+def test_a_contract_that_is_not_filled_in_says_so():
+    with pytest.raises(NotImplementedError, match="how the attack is made"):
+        AttackContract().test_every_query_is_counted()
