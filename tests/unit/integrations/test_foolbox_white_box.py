@@ -8,12 +8,13 @@ import torch
 from popskipjump import zoo
 from popskipjump.errors import MissingExtraError
 from popskipjump.integrations import foolbox
+from popskipjump.integrations.foolbox import white_box
 
 INSTALLED = all(importlib.util.find_spec(package) for package in foolbox.PACKAGES)
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foolbox, "PACKAGES", ("no_such_package",))
+    monkeypatch.setattr(white_box, "PACKAGES", ("no_such_package",))
     with pytest.raises(MissingExtraError, match=r"no_such_package.*popskipjump\[white-box\]"):
         foolbox.require()
 

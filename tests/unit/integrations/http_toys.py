@@ -1,0 +1,153 @@
+"""Servers on this machine for the tests of endpoints: an honest one, and one that does what a script says."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import torch
+
+from popskipjump.integrations.http import Patience
+from popskipjump.integrations.http.server import LOOPBACK, Served, application, listen, server_of
+from popskipjump.oracles import Ticket
+
+QUICK = Patience(attempts=4, refusals=2, first=0.01, longest=0.05)
+DIMENSION = 6
+
+
+@contextmanager
+def serving(app) -> Iterator[str]:
+    """An ASGI application on a free port: its address."""
+    server, listening = server_of(app), listen(0)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while not server.started and time.monotonic() < deadline:
+        time.sleep(0.01)
+    try:
+        yield f"http://{LOOPBACK}:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listening.close()
+
+
+@contextmanager
+def serving_oracle(oracle, shape, **options) -> Iterator[str]:
+    """The address of a served oracle's model."""
+    with serving(application(Served(oracle, shape, "toy", **options))) as root:
+        yield f"{root}/v2/models/toy"
+
+
+class Script:
+    """What a scripted server does: one behaviour for each request to infer, the honest one once they are used up.
+
+    A behaviour gets the handler and the parsed request, and answers or does not.
+    """
+
+    def __init__(self, *behaviours: Callable, forever: bool = False) -> None:
+        self.behaviours, self.forever = list(behaviours), forever
+        self.requests: list[dict] = []  # parsed bodies of all requests to infer
+        self.headers: list[dict] = []
+        self.most_at_once = self._now = 0
+        self.lock = threading.Lock()
+
+    def next(self) -> Callable:
+        with self.lock:
+            if not self.behaviours:
+                return honest
+            return self.behaviours[0] if self.forever else self.behaviours.pop(0)
+
+
+def label_of(row) -> int:
+    """The scripted model: class 1 if the sum of a row is positive."""
+    return int(np.sum(row) > 0)
+
+
+def rows_of(request: dict) -> np.ndarray:
+    entry = request["inputs"][0]
+    return np.array(entry["data"], dtype=np.float64).reshape(entry["shape"])
+
+
+def honest(handler, request) -> None:
+    labels = [label_of(row) for row in rows_of(request)]
+    output = {"name": "label", "datatype": "INT64", "shape": [len(labels)], "data": labels}
+    reply(handler, {"model_name": "toy", "id": request["id"], "outputs": [output]})
+
+
+def reply(handler, content, status: int = 200, kind: str = "application/json", headers: dict | None = None) -> None:
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    handler.send_response(status)
+    for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **(headers or {})}.items():
+        handler.send_header(name, value)
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+def status(code: int, **headers: str) -> Callable:
+    return lambda handler, request: reply(handler, {"error": "SECRET-BODY"}, code, headers=headers)
+
+
+METADATA = {
+    "name": "toy",
+    "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, DIMENSION]}],
+    "outputs": [{"name": "label", "datatype": "INT64", "shape": [-1]}],
+}
+
+
+@contextmanager
+def scripted(script: Script, metadata: dict = METADATA, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """The address of a model whose server follows a script."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def log_message(self, *_) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            reply(self, metadata if self.path.endswith("/toy") else {"name": "scripted", "extensions": []})
+
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with script.lock:
+                script.requests.append(request)
+                script.headers.append(dict(self.headers))
+                script._now += 1
+                script.most_at_once = max(script.most_at_once, script._now)
+            try:
+                script.next()(self, request)
+            except (BrokenPipeError, ConnectionResetError):
+                self.close_connection = True
+            finally:
+                with script.lock:
+                    script._now -= 1
+
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_) -> None:  # a client that hangs up is part of the tests
+            pass
+
+    server = Server((LOOPBACK, 0), Handler)
+    server.daemon_threads = True
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield f"http{'' if tls is None else 's'}://{LOOPBACK}:{server.server_address[1]}/v2/models/toy"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def question(count: int, image: int = 0) -> tuple[torch.Tensor, Ticket, torch.Tensor]:
+    """Rows that the scripted model takes for both classes, their ticket, and the right labels."""
+    points = torch.rand(count, DIMENSION, generator=torch.Generator().manual_seed(count)) - 0.5
+    ticket = Ticket(torch.full((count,), image), torch.arange(count))
+    return points, ticket, torch.tensor([label_of(row) for row in points.double().numpy()])

@@ -1,0 +1,45 @@
+"""Classifiers that Ray workers make: one that notes its calls, one that fails, one that kills its process."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from run_toys import Logging
+
+
+class Slow(Logging):
+    """A classifier that takes its time, and notes every call with its process."""
+
+    def __init__(self, log: str) -> None:
+        super().__init__(seconds=0.01)
+        self.log = log
+
+    def ask(self, points, ticket):
+        numbers = zip(ticket.image.tolist(), ticket.serial.tolist(), strict=True)
+        with open(self.log, "a") as file:
+            file.write(f"{os.getpid()} " + " ".join(f"{image}:{number}" for image, number in numbers) + "\n")
+        return super().ask(points, ticket)
+
+
+class Broken(Logging):
+    def ask(self, points, ticket):
+        raise ConnectionError("no answer")
+
+
+class Deadly(Logging):
+    """Kills its process when it is asked about one image."""
+
+    def ask(self, points, ticket):
+        if 4 in ticket.image.tolist():
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().ask(points, ticket)
+
+
+class FailsOnOne(Logging):
+    """Fails when it is asked about one image."""
+
+    def ask(self, points, ticket):
+        if 4 in ticket.image.tolist():
+            raise ConnectionError("no answer")
+        return super().ask(points, ticket)

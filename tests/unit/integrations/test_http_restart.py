@@ -1,0 +1,105 @@
+"""A server that is killed in the middle of an attack: the attack goes on, and every answer is recorded once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("httpx", reason="httpx is not installed: it is in the extra http")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed: it is in the extra serve")
+
+import popskipjump as psj
+from popskipjump.integrations.http import Patience
+from popskipjump.rng import Key, uniform
+
+SOURCE = Path(psj.__file__).parents[1]
+STARTED = 60  # seconds within which a server must be up
+
+
+class Server:
+    """`psj serve` in a process of its own, on one port over all its lives."""
+
+    def __init__(self, log: Path) -> None:
+        self.log, self.port, self.kills = log, 0, 0
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "popskipjump", "serve", "--noise", "flip:0.1", "--seed", "5"]
+        command += ["--port", str(self.port), "--log", str(self.log)]
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        said = self.process.stdout.readline()
+        self.url = re.search(r"http://127\.0\.0\.1:(\d+)/\S+", said)[0]
+        self.port = int(re.search(r":(\d+)/", self.url)[1])
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(STARTED)
+        self.process.stdout.close()
+
+    def answered(self) -> list[tuple[int, int]]:
+        """The addresses (image, number) of all queries that were answered, in order, by all lives."""
+        found = []
+        for line in self.log.read_text().splitlines() if self.log.exists() else []:
+            record = json.loads(line)
+            found += zip(record["image"], record["serial"], strict=True)
+        return found
+
+    def be_killed(self, moments: list[int]) -> None:
+        """Die and rise again, each time that so many queries have been answered."""
+        for moment in moments:
+            deadline = time.monotonic() + 200
+            while len(self.answered()) < moment and time.monotonic() < deadline:
+                time.sleep(0.005)
+            self.kill()
+            self.kills += 1
+            self.start()
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_killed_server_costs_no_answer_and_changes_no_result(tmp_path, kills):
+    images, labels = psj.zoo.mnist_images(3)
+    pool = psj.Pool(*map(torch.from_numpy, psj.zoo.mnist_images(50)))
+    options = {"attack": "hsj", "starts": pool, "budget": 120 if kills == 1 else 400, "seed": 5, "verdict": 20}
+    here = psj.evaluate(psj.zoo.mnist_model(), images, labels, noise="flip:0.1", **options)
+
+    server = Server(tmp_path / "answered.jsonl")
+    draws = uniform(Key(0).child("moments").root(), kills).flatten().sort().values
+    killer = threading.Thread(
+        target=server.be_killed, args=([int(2.4 * options["budget"] * float(d)) + 10 for d in draws],), daemon=True
+    )
+    killer.start()
+    try:
+        patience = Patience(attempts=5000, first=0.05, longest=0.5)  # several kills may follow each other
+        with psj.Endpoint(server.url, patience=patience, timeout=20) as endpoint:
+            there = psj.evaluate(endpoint, images, labels, **options)
+        killer.join(STARTED)
+    finally:
+        server.kill()
+
+    assert server.kills == kills
+    assert there.messages == {}
+    assert endpoint.tally.total()["given_up"] == 0
+    assert np.array_equal(here.points, there.points)
+    assert np.array_equal(here.queries, there.queries)
+    # The ledger's addresses are 0 .. queries - 1 of each image: the server has answered each, and nothing else.
+    log = server.answered()
+    asked = {(image, number) for image, count in enumerate(there.queries) for number in range(count)}
+    assert set(log) == asked
+    counts = endpoint.tally.total()
+    assert counts["answered"] == there.queries.sum() == len(asked)
+    lost = sum(times - 1 for times in Counter(log).values())  # answered by the server, and never arrived
+    assert lost <= counts["failed"] + counts["late"]
+    assert counts["failed"] + counts["late"] >= 1
