@@ -1,1 +1,4 @@
-"""Other people's tools; each is imported when it is used."""
+"""Our attacks in other people's tools, and theirs to compare with; each package is imported when it is used.
+
+Their models as our classifiers are in `adapters`.
+"""

@@ -1,9 +1,11 @@
-"""Runs that last: what a run is, and the folder that keeps its results."""
+"""Persistent runs: the specification of a run, and the folder that stores its results."""
 
+from popskipjump.storage.attack_spec import AttackSpec
 from popskipjump.storage.database import Database, ImageResult
 from popskipjump.storage.folder import RunFolder, RunInfo, info, list_runs, read_spec
-from popskipjump.storage.journal import Journal, Journalled
-from popskipjump.storage.spec import SCHEMA, AttackSpec, RunSpec
+from popskipjump.storage.journal import Journal
+from popskipjump.storage.journalled import Journalled
+from popskipjump.storage.spec import SCHEMA, RunSpec
 
 __all__ = [
     "SCHEMA",

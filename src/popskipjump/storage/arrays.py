@@ -1,21 +1,22 @@
-"""Arrays of one image in an npz file, known by a digest of its bytes."""
+"""Arrays of one image in an npz file, identified by a digest of its bytes."""
 
 from __future__ import annotations
 
 import hashlib
 import io
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 
-from popskipjump.errors import DamagedRunError
-from popskipjump.storage.files import write_whole, writing
+from popskipjump import npz
+from popskipjump.errors import DamagedRunError, DataError
+from popskipjump.storage.files import read_limited, write_whole
+
+MOST_BYTES = 4 << 30  # of one image's arrays
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> str:
-    """Write arrays under their names; the digest to read them back with."""
+    """Write named arrays to an npz file, and return its digest."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]  # its stub takes the names for options
     content = buffer.getvalue()
@@ -24,17 +25,15 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> str:
 
 
 def read_arrays(path: Path, digest: str) -> dict[str, np.ndarray]:
-    """The arrays of a file that has not changed since it was written."""
+    """Read the arrays of an npz file, after checking its digest."""
     if not path.is_file():
         raise _damaged(path, "it is missing")
-    with writing(path):
-        content = path.read_bytes()
+    content = read_limited(path, MOST_BYTES)
     if hashlib.sha256(content).hexdigest() != digest:
         raise _damaged(path, "its content has changed")
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        return npz.read_arrays(content, most=MOST_BYTES)
+    except DataError as error:
         raise _damaged(path, str(error)) from error
 
 

@@ -1,4 +1,4 @@
-"""The table of a run's finished images, in SQLite: a transaction is there as a whole or not at all."""
+"""SQLite table of a run's finished images, written in atomic transactions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from urllib.parse import quote
 import numpy as np
 
 from popskipjump.errors import DamagedRunError, NotARunError, StorageError
+from popskipjump.storage.files import open_own
 from popskipjump.storage.spec import SCHEMA
+from popskipjump.types import Status
 
 _TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -65,6 +67,8 @@ class Database:
     def __init__(self, path: Path, *, write: bool) -> None:
         self.path = path
         self._session: int | None = None
+        if write:
+            os.close(open_own(path))  # for its owner alone; SQLite gives its own files the same rights
         with self._errors():
             address = f"file:{quote(str(path.absolute()))}?mode={'rwc' if write else _reading_mode(path)}"
             self._connection = sqlite3.connect(address, uri=True, isolation_level=None)
@@ -142,13 +146,14 @@ class Database:
         """When each process began that finished an image, and the versions it had."""
         query = "SELECT began, versions FROM sessions WHERE session IN (SELECT session FROM images) ORDER BY session"
         with self._errors():
-            return [(began, json.loads(text)) for began, text in self._connection.execute(query)]
+            rows = self._connection.execute(query).fetchall()
+            return [(str(began), {k: str(v) for k, v in _mapping(text).items()}) for began, text in rows]
 
     def results(self) -> dict[int, ImageResult]:
         """All finished images by id, without their arrays."""
         with self._errors():
             rows = self._connection.execute(f"SELECT {_COLUMNS} FROM images ORDER BY image").fetchall()  # noqa: S608
-        return {row[0]: _result(row) for row in rows}
+            return {_whole(row[0]): _result(row) for row in rows}
 
     def close(self) -> None:
         """Let go of the file."""
@@ -157,7 +162,7 @@ class Database:
 
     def _integers(self, query: str) -> list[int]:
         with self._errors():
-            return [int(row[0]) for row in self._connection.execute(query)]
+            return [_whole(row[0]) for row in self._connection.execute(query)]
 
     def _value(self, query: str) -> object:
         with self._errors():
@@ -190,7 +195,7 @@ class Database:
                 f"{self.path} cannot be used ({error}): check its folder, its permissions and other programs that "
                 "have it open."
             ) from error
-        except (sqlite3.DatabaseError, json.JSONDecodeError) as error:
+        except (sqlite3.Error, ValueError, TypeError, RecursionError, OverflowError) as error:
             raise self._damaged(str(error)) from error
 
     def _damaged(self, why: str) -> DamagedRunError:
@@ -223,12 +228,12 @@ def _result(row: tuple[object, ...]) -> ImageResult:
         image=_whole(image),
         label=_whole(label),
         target=None if target is None else _whole(target),
-        status=str(status),
+        status=_status(status),
         message=None if message is None else str(message),
         distance=_number(distance),
         border_distance=_number(border),
         queries=_whole(queries),
-        phases=json.loads(str(phases)),
+        phases={str(phase): _whole(count) for phase, count in _mapping(phases).items()},
         seconds=_number(seconds),
         verdict=(_number(probability), _number(low), _number(high), _whole(asked)),
         array_digest=str(digest),
@@ -236,8 +241,32 @@ def _result(row: tuple[object, ...]) -> ImageResult:
 
 
 def _whole(value: object) -> int:
-    return int(str(value))
+    """A whole number that a column of 64 bits can hold."""
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 1 << 63:
+        raise ValueError(f"{_some(value)} is no whole number")
+    return value
 
 
 def _number(value: object) -> float:
-    return float("nan") if value is None else float(value)  # type: ignore[arg-type]
+    if value is not None and not isinstance(value, int | float):
+        raise ValueError(f"{_some(value)} is no number")
+    return float("nan") if value is None else float(value)
+
+
+def _status(value: object) -> str:
+    if value not in Status.__members__:
+        raise ValueError(f"{_some(value)} is no status")
+    return str(value)
+
+
+def _mapping(text: object) -> dict[str, object]:
+    found = json.loads(str(text))
+    if not isinstance(found, dict):
+        raise ValueError(f"{_some(text)} is no table of names")
+    return found
+
+
+def _some(value: object) -> str:
+    """A value of unknown origin, short enough for a message."""
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."

@@ -4,8 +4,9 @@
 <digest>/  spec.json       what the run is; its digest is the folder's name
            results.sqlite  a row for each finished image; which images were asked for; versions
            arrays/7.npz    the points and traces of image 7
-           journal.bin     the answers that unfinished images have got so far
+           journal.bin     the answers that unfinished images have got so far; journal.tail has the latest
            lock            held by the process that is at work
+           workers/        the journals of other processes that attack images for it; see `storage.workers`
 ```
 An image is finished in this order: arrays, row, journal. Whatever moment a process dies at, the next one finds either
 the row, or the journal from which the image is replayed.
@@ -25,11 +26,25 @@ from popskipjump.errors import DamagedRunError, InputError, NotARunError, Storag
 from popskipjump.oracles import Oracle
 from popskipjump.storage.arrays import read_arrays, write_arrays
 from popskipjump.storage.database import Database, ImageResult, wrong_version
-from popskipjump.storage.files import Lock, is_locked, write_whole, writing
-from popskipjump.storage.journal import Journal, Journalled
+from popskipjump.storage.files import (
+    PARTIAL,
+    Lock,
+    drop_partials,
+    is_locked,
+    private_folder,
+    read_limited,
+    refuse_links,
+    write_whole,
+    writing,
+)
+from popskipjump.storage.journal import Journal
+from popskipjump.storage.journalled import Journalled, drop_what_follows_from_lost, over_journal
+from popskipjump.storage.records import Record
 from popskipjump.storage.spec import SCHEMA, RunSpec
+from popskipjump.storage.workers import WORKERS, absorb, left_over
 
 SPEC, RESULTS, ARRAYS, JOURNAL, LOCK = "spec.json", "results.sqlite", "arrays", "journal.bin", "lock"
+MOST_SPEC = 1 << 20  # bytes of a spec
 
 
 class RunFolder:
@@ -38,6 +53,8 @@ class RunFolder:
     def __init__(self, path: Path, spec: RunSpec, database: Database, journal: Journal | None = None) -> None:
         self.path, self.spec = path, spec
         self._database, self._journal = database, journal
+        damage = None if journal is None else journal.damage()
+        self.notes = [] if damage is None else [damage]  # what the user should know of the state of the files
 
     @classmethod
     @contextmanager
@@ -60,18 +77,27 @@ class RunFolder:
 
     @classmethod
     @contextmanager
-    def working(cls, root: Path, spec: RunSpec) -> Iterator[RunFolder]:
+    def working(cls, root: Path, spec: RunSpec, name: str | None = None, *, force: bool = False) -> Iterator[RunFolder]:
         """Open the run of a spec to add to it, or begin it; no other process can do so at the same time.
+
+        Args:
+            root: the folder of the run's folder.
+            spec: the run.
+            name: of the run's folder; None for the spec's digest.
+            force: begin the run in a folder that holds other things, too.
 
         Raises:
             BusyRunError: another process is at work in it.
             NotARunError: the folder holds something else, or a run of another version.
             DamagedRunError: its files are not whole.
         """
-        path = root / spec.digest
-        with writing(path):
-            path.mkdir(parents=True, exist_ok=True)
-        _refuse_strangers(path)
+        path = root / (spec.digest if name is None else name)
+        private_folder(path)
+        refuse_links(
+            path / ARRAYS, path / WORKERS, *(path / f"{RESULTS}{end}" for end in ("", "-wal", "-shm", "-journal"))
+        )
+        if not force:
+            _refuse_strangers(path)
         with ExitStack() as stack:
             stack.enter_context(Lock(path / LOCK))
             if not (path / SPEC).exists():
@@ -86,11 +112,13 @@ class RunFolder:
             if database.is_new:
                 database.create(spec.text)
             _check_database(database, spec)
-            with writing(path):
-                (path / ARRAYS).mkdir(exist_ok=True)
+            private_folder(path / ARRAYS)
+            drop_partials(path / ARRAYS)
+            drop_partials(path)
             journal = Journal(path / JOURNAL, spec.digest)
             stack.callback(journal.close)
             folder = cls(path, spec, database, journal)
+            folder.absorb_workers()
             folder._drop_finished()
             yield folder
 
@@ -116,8 +144,10 @@ class RunFolder:
         text = self._database.meta("place")
         try:
             found = json.loads(text or "{}")
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise DamagedRunError(f"{self.path / RESULTS} does not say where the images came from.") from error
+        if not isinstance(found, dict):
+            raise DamagedRunError(f"{self.path / RESULTS} does not say where the images came from.")
         return {str(key): None if value is None else str(value) for key, value in found.items()}
 
     def versions(self) -> list[tuple[str, dict[str, str]]]:
@@ -134,9 +164,30 @@ class RunFolder:
         self, oracle: Oracle, images: Sequence[int], on_queries: Callable[[int], None] | None = None
     ) -> Journalled:
         """The oracle of a group of images: replays what the journal holds, and writes down what is new."""
-        journal = self._writable()
-        before = journal.seconds if journal.images() & set(images) else 0.0
-        return Journalled(oracle, journal, before, on_queries)
+        found, note = over_journal(oracle, self._writable(), set(images), on_queries)
+        self.notes += [] if note is None else [note]
+        return found
+
+    @property
+    def workers(self) -> Path:
+        """The folder of the workers' journals; see `storage.workers`."""
+        return self.path / WORKERS
+
+    def known(self, images: Sequence[int], *, repeatable: bool) -> list[Record]:
+        """What the journal knows of a shard of images, for the worker that attacks it."""
+        journal, chosen = self._writable(), set(images)
+        note = None if repeatable else drop_what_follows_from_lost(journal, chosen)
+        self.notes += [] if note is None else [note]
+        return journal.records(chosen)
+
+    def absorb_workers(self) -> None:
+        """Move what workers have written down into the journal.
+
+        Raises:
+            BusyRunError: a worker is still at work.
+        """
+        if left_over(self.workers):
+            self.notes += absorb(self._writable(), self.workers, self.spec.digest, set(self.finished()))
 
     def forget_last_failures(self) -> None:
         """After a classifier has failed on every image: let the next process ask it again."""
@@ -146,12 +197,17 @@ class RunFolder:
         """Keep the results of a group of images; its journal is dropped once they are safe."""
         kept = [replace(r, array_digest=write_arrays(self._array_path(r.image), r.arrays)) for r in results]
         self._database.write(kept)
+        if results and (self.workers / f"{results[0].image}.bin").is_file():
+            self.notes += absorb(
+                self._writable(), self.workers, self.spec.digest, {r.image for r in results}, results[0].image
+            )
         self._drop_finished()
 
     def _drop_finished(self) -> None:
         """Empty the journal unless it holds answers of an image that is not finished."""
         journal = self._writable()
-        if journal.images() <= set(self._database.finished()):
+        images = journal.images()
+        if not images or images <= set(self._database.finished()):
             journal.clear()
 
     def _array_path(self, image: int) -> Path:
@@ -172,6 +228,11 @@ class RunInfo(NamedTuple):
     asked: int
     queries: int
     state: str  # "done", "unfinished", "running", or what is wrong
+    journalled: int = 0  # answers of images under way
+    under_way: int = 0  # images that these belong to
+    in_flight: int = 0  # queries whose answers never came, as a process died: they are asked again
+    deaths: int = 0  # how many processes died with a call in flight
+    damage: str | None = None  # of the journal, in words
 
 
 def info(path: Path) -> RunInfo:
@@ -181,9 +242,37 @@ def info(path: Path) -> RunInfo:
         with RunFolder.reading(path) as folder:
             finished, asked = set(folder.finished()), set(folder.asked())
             state = "running" if busy else "done" if asked <= finished else "unfinished"
-            return RunInfo(path, folder.spec, len(finished), len(asked | finished), folder.queries(), state)
+            found = RunInfo(path, folder.spec, len(finished), len(asked | finished), folder.queries(), state)
+        try:
+            run = found.spec.digest if found.spec else ""
+            return _with_journals(
+                found,
+                finished,
+                busy,
+                [Journal(p, run, write=False) for p in (path / JOURNAL, *left_over(path / WORKERS))],
+            )
+        except StorageError as error:
+            return found._replace(damage=str(error))
     except StorageError as error:
         return RunInfo(path, None, 0, 0, 0, str(error))
+
+
+def _with_journals(found: RunInfo, finished: set[int], busy: bool, journals: Sequence[Journal]) -> RunInfo:
+    """What the run's journal and those of its workers say; an answer that two of them know counts once."""
+    answered: dict[int, int] = {}
+    for journal in journals:
+        for image, count in journal.answered().items():
+            if image not in finished:
+                answered[image] = max(count, answered.get(image, 0))
+    waiting = [0 if busy else journal.flight.now for journal in journals]  # a living process may still be answered
+    damages = [damage for journal in journals if (damage := journal.damage()) is not None]
+    return found._replace(
+        journalled=sum(answered.values()),
+        under_way=len(answered),
+        in_flight=sum(waiting) + sum(journal.flight.lost for journal in journals),
+        deaths=sum(map(bool, waiting)) + sum(journal.flight.deaths for journal in journals),
+        damage=" ".join(damages) or None,
+    )
 
 
 def list_runs(root: Path) -> list[RunInfo]:
@@ -202,14 +291,13 @@ def read_spec(path: Path) -> RunSpec:
     file = path / SPEC
     if not file.is_file():
         raise NotARunError(f"{path} is not the folder of a run: it has no {SPEC}. `psj runs ROOT` lists the runs.")
-    with writing(file):
-        content = file.read_bytes()
+    content = read_limited(file, MOST_SPEC)
     try:
         fields = json.loads(content)
         if isinstance(fields, dict) and fields.get("schema_version") != SCHEMA:
             raise wrong_version(file, fields.get("schema_version"))
         return RunSpec(**fields)
-    except (ValueError, TypeError) as error:  # json's errors and ours are both of this kind
+    except (ValueError, TypeError, RecursionError) as error:  # json's errors and ours are of these kinds
         raise DamagedRunError(f"{file} is damaged ({error}). Nothing was changed: restore it from a copy.") from error
 
 
@@ -228,12 +316,17 @@ def _refuse_strangers(path: Path) -> None:
     if (path / SPEC).exists():
         return
     with writing(path):
-        others = sorted(entry.name for entry in path.iterdir() if entry.name not in (LOCK, f".{SPEC}.partial"))
+        names = (entry.name for entry in path.iterdir())
+        others = sorted(name for name in names if name != LOCK and not _is_partial(name))
     if others:
         raise NotARunError(
             f"{path} holds {others[0]} but no {SPEC}: it is not the folder of a run. Nothing was changed; choose "
             "another folder for the runs, or restore the file."
         )
+
+
+def _is_partial(name: str) -> bool:
+    return name.startswith(f".{SPEC}.") and name.endswith(PARTIAL)
 
 
 def _refuse_lost_results(path: Path, is_new: bool) -> None:

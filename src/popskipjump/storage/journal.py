@@ -1,266 +1,345 @@
 """The journal of a run's images under way: every answer, written before the attack sees it.
 
-The file is a header and then records, each with its length and a checksum, in the order of the calls. A record is
-written in one piece, so a process that is killed leaves at most one torn record at the end, which is dropped: the
-answers of the call in flight. Nothing is ever changed but the end.
+```
+journal.bin   the header, then sealed records of many answers each, bit-packed
+journal.tail  the header, the call in flight, then a record for each small call since the last sealed one
+```
+A call to the classifier is written in one piece when its answers arrive. Small calls go to the tail; when the tail is
+full, its answers are packed into one sealed record, that record is brought to the disk, and the tail is emptied.
+Answers are known by image and number: a process that dies between these two steps leaves them twice, which is no harm.
+A record that the end of a file cuts short is dropped; damage anywhere else is reported and costs only what it hit.
 """
 
 from __future__ import annotations
 
-import json
+import mmap
 import os
 import struct
-import time
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from popskipjump.errors import DamagedRunError, InputError, OracleError
-from popskipjump.oracles import Oracle, Replay, Ticket, device_of
-from popskipjump.oracles.classifier import checked_labels
-from popskipjump.storage.files import writing
+from popskipjump.errors import DamagedRunError, InputError
+from popskipjump.oracles import Ticket
+from popskipjump.storage.answers import Answers
+from popskipjump.storage.files import open_own, read_limited, refuse_links, writing
+from popskipjump.storage.records import (
+    ANSWERS,
+    FAILURE,
+    FOREVER,
+    VOID,
+    Failed,
+    Found,
+    Record,
+    encoded,
+    merged,
+    read_records,
+    split,
+    stretches_of,
+)
 
-MAGIC = "psj journal 1 of {run}\n"
-_FRAME = struct.Struct("<II")  # length of the body, CRC-32 of the body
-_HEAD = struct.Struct("<BBdI")  # kind, bytes of a label, seconds spent so far, number of spans
-_SPAN = np.dtype([("image", "<i8"), ("first", "<i8"), ("count", "<i8")])
-_ANSWERS, _FAILURE = 1, 2
+MAGIC = "psj journal 2 of {run}\n"
+LARGE_CALL = 1024  # queries from which on a call is a sealed record of its own
+TAIL_BYTES = 32 << 10
+MOST_BYTES = 512 << 20  # of one file
+_FLIGHT = struct.Struct("<QQQ")  # queries in flight; queries that were in flight when processes died; such deaths
+_MOST_IN_FLIGHT = 1 << 50
+_NONE = np.zeros(0, dtype=np.int64)
+_SHOWN = 8  # images listed in a message
 
 
-class Record(NamedTuple):
-    """One call to the classifier."""
+class Flight(NamedTuple):
+    """Queries whose answers never arrived, because the process died while it waited for them."""
 
-    spans: np.ndarray  # of _SPAN: for each image the number of its first query, and how many there were
-    seconds: float  # spent on the images of the journal, up to the end of this call
-    labels: np.ndarray | None  # int64, of all spans in order; None for a call that failed
-    error: tuple[str, str] | None  # name and text of the exception
+    now: int  # of the call under way, or of the last call of a process that died
+    lost: int  # of earlier processes
+    deaths: int  # how many those were
 
 
 class Journal:
-    """An append-only file of answers, and what it held when it was opened.
+    """Two append-only files of answers, and what they held when they were opened.
 
     Args:
-        path: the file; made if there is none.
+        path: the file of sealed records; the tail lies beside it. Both are made if there are none.
         run: the digest of the run's spec.
+        write: whether to change them; a reader needs no right to write.
 
     Raises:
-        DamagedRunError: the file is not a journal, or that of another run.
-        StorageError: the file cannot be read or written.
+        DamagedRunError: a file is not a journal, or that of another run.
+        StorageError: a file cannot be read or written.
     """
 
-    def __init__(self, path: Path, run: str) -> None:
-        self.path = path
+    def __init__(self, path: Path, run: str, *, write: bool = True) -> None:
+        self.path, self.tail = path, path.with_suffix(".tail")
         self._header = MAGIC.format(run=run).encode()
         self.seconds = 0.0  # spent up to the last record
-        self._answers: dict[int, list[tuple[int, np.ndarray]]] = {}
-        self._failures: dict[tuple[int, int], tuple[str, str]] = {}  # (image, number) -> name and text
-        self._end = len(self._header)
-        self._last_answer = len(self._header)  # where the last record with answers ends
-        with writing(path):
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            content = path.read_bytes()
-            if len(content) < len(self._header) and self._header.startswith(content):  # new, or killed while being made
-                self._write(0, self._header)
-                content = self._header
+        self._answers: dict[int, Answers] = {}
+        self._failures: dict[int, list[Failed]] = {}
+        self._recent: list[np.ndarray] = []  # spans of the failures since the last answer
+        self._loose: list[Record] = []  # what the tail holds
+        self.lost_bytes = 0  # that are damaged
+        self.lost_spans: list[tuple[int, int, int]] = []  # what was in them, as far as that is known
+        if write:
+            refuse_links(self.path, self.tail)
+        main, tail = self._content(self.path, 0), self._content(self.tail, _FLIGHT.size)
+        self.flight = Flight(*_FLIGHT.unpack_from(tail, len(self._header))) if tail else Flight(0, 0, 0)
+        if max(self.flight) > _MOST_IN_FLIGHT:  # rubbish: these numbers are for people alone
+            self.flight = Flight(0, 0, 0)
+        sealed = self._learn_all(main, len(self._header))
+        loose = self._learn_all(tail, len(self._header) + _FLIGHT.size)
+        self._loose = loose.records
+        self._main_end, self._tail_end = sealed.end, loose.end
+        self.bytes = len(main) + len(tail)
+        if write:
+            self._open()
+
+    def _content(self, path: Path, slot: int) -> bytes:
+        """What a file holds; nothing if it is new, or if its maker was killed at once."""
+        if not path.exists() and not path.is_symlink():
+            return b""
+        content = read_limited(path, MOST_BYTES)
+        start = self._header + bytes(slot)
+        if len(content) < len(start) and self._header.startswith(content[: len(self._header)]):
+            return b""
         if not content.startswith(self._header):
-            os.close(self._file)
             raise DamagedRunError(
-                f"{path} is not the journal of this run. Nothing was changed. Move it away to attack the unfinished "
-                "images again from the start."
+                f"{path} is not the journal of this run, or of another version. Nothing was changed. Move it away to "
+                "attack the unfinished images again from the start."
             )
-        for record, end in _records(content, len(self._header)):
+        return content
+
+    def _open(self) -> None:
+        self._main = open_own(self.path)
+        try:
+            self._small = open_own(self.tail)
+        except BaseException:
+            os.close(self._main)
+            raise
+        lost = self.flight.lost + self.flight.now
+        self.flight = Flight(0, lost, self.flight.deaths + bool(self.flight.now))
+        self._main_end = max(self._main_end, len(self._header))
+        self._tail_end = max(self._tail_end, len(self._header) + _FLIGHT.size)
+        with writing(self.path):
+            self._write(self._main, 0, self._header)
+            os.ftruncate(self._main, self._main_end)
+            self._write(self._small, 0, self._header + _FLIGHT.pack(*self.flight))
+            os.ftruncate(self._small, self._tail_end)
+            # In shared memory: a note at each call costs nothing so, and the system keeps it when the process dies.
+            self._slot = mmap.mmap(self._small, len(self._header) + _FLIGHT.size)
+
+    def _learn_all(self, content: bytes, begin: int) -> Found:
+        found = read_records(content, begin)
+        for record in found.records:
             self._learn(record)
-            self._note_end(end, record.labels is not None)
-        with writing(path):
-            os.ftruncate(self._file, self._end)
+        for damage in found.damages:
+            self.lost_bytes += damage.end - damage.begin
+            if damage.spans is not None:
+                self.lost_spans += [tuple(span) for span in damage.spans.tolist()]
+        return found
 
     def close(self) -> None:
-        """Let go of the file."""
-        os.close(self._file)
+        """Let go of the files."""
+        self._slot.close()
+        os.close(self._main)
+        os.close(self._small)
 
     def images(self) -> set[int]:
         """The ids of all images that the journal speaks of."""
-        return {*self._answers, *(image for image, _ in self._failures)}
+        return {*self.answered(), *(image for image, failed in self._failures.items() if failed)}
 
-    def answers(self) -> dict[int, Tensor]:
-        """What `Replay` takes: id -> int64 `(queries,)`, -1 where an answer is missing."""
-        return {image: _joined(parts) for image, parts in self._answers.items()}
+    def answered(self) -> dict[int, int]:
+        """How many answers there are of each image."""
+        return {image: len(known) for image, known in self._answers.items() if len(known)}
+
+    @property
+    def end(self) -> int:
+        """The number after the last query of any image that is known."""
+        return max((known.end for known in self._answers.values()), default=0)
+
+    def known(self, image: int, serial: np.ndarray) -> np.ndarray:
+        """The answers to some queries of an image: `(M,)` -> int64 `(M,)`, -1 where there is none."""
+        return self._answers[image].of(serial) if image in self._answers else np.full(len(serial), -1)
+
+    def gaps(self) -> dict[int, list[tuple[int, int]]]:
+        """Queries of each image that lost their answers although later ones have theirs: where these begin and end."""
+        found = {}
+        for image, known in self._answers.items():
+            failed = self._failures.get(image, [])
+            lost = [gap for gap in known.gaps() if not any(f.first <= gap[0] and gap[1] <= f.end for f in failed)]
+            if lost and self.lost_bytes:
+                found[image] = lost
+        return found
+
+    def first_gaps(self, images: Collection[int]) -> dict[int, int]:
+        """For those of some images that lost answers, the number of the first query that did."""
+        return {image: gaps[0][0] for image, gaps in self.gaps().items() if image in images}
+
+    def damage(self) -> str | None:
+        """What is damaged, and what that costs, in words; None if nothing is."""
+        if not self.lost_bytes:
+            return None
+        lost = {image: sum(end - begin for begin, end in gaps) for image, gaps in self.gaps().items()}
+        for image, first, count in self.lost_spans:
+            end = self._answers[image].end if image in self._answers else 0
+            lost[image] = lost.get(image, 0) + max(0, first + count - max(first, end))
+        lost = {image: count for image, count in lost.items() if count}
+        shown = ", ".join(map(str, sorted(lost)[:_SHOWN])) + (", ..." if len(lost) > _SHOWN else "")
+        cost = f"{sum(lost.values()):,} answers of image{'s' * (len(lost) > 1)} {shown} are lost"
+        return (
+            f"the journal {self.path} is damaged in {self.lost_bytes:,} bytes: "
+            f"{cost if lost else 'what it held there is unknown'}. The rest is used; what is lost is asked again."
+        )
 
     def failure(self, ticket: Ticket) -> tuple[str, str] | None:
         """Name and text of the exception that one of these queries has met, if any."""
         if not self._failures or ticket.serial is None:
             return None
-        numbers = zip(ticket.image.tolist(), ticket.serial.tolist(), strict=True)
-        return next((self._failures[number] for number in numbers if number in self._failures), None)
+        for image, first, count in spans_of(ticket).tolist():
+            for failed in self._failures.get(image, ()):
+                if failed.first < first + count and first < failed.end:
+                    return failed.error
+        return None
+
+    @property
+    def loose(self) -> int:
+        """How many answers are in the tail."""
+        return sum(len(record.labels) for record in self._loose)
+
+    def begin_call(self, queries: int) -> None:
+        """Note that so many queries are about to be asked."""
+        self._note_flight(queries)
 
     def write_answers(self, ticket: Ticket, labels: Tensor, seconds: float) -> None:
         """Append the answers of a call: `(M,)` labels."""
-        values = labels.cpu().numpy()
-        width = _width(int(values.max(initial=0)))
-        self._append(_body(_ANSWERS, width, seconds, _spans(ticket), values.astype(f"<u{width}").tobytes()))
-        self._last_answer = self._end
+        spans, values = spans_of(ticket), labels.cpu().numpy()
+        if len(values) >= LARGE_CALL:
+            for record in split(spans, values, seconds):
+                self._append_sealed(record)
+        else:
+            self._append_loose(Record(ANSWERS, spans, seconds, values))
+        self._recent = []
+        self._note_flight(0)
 
     def write_failure(self, ticket: Ticket, error: Exception, seconds: float) -> None:
         """Append that a call has failed, so that a replay fails in the same place."""
-        text = json.dumps([type(error).__name__, str(error)]).encode()
-        self._append(_body(_FAILURE, 1, seconds, _spans(ticket), text))
+        words = (type(error).__name__, str(error))
+        spans = spans_of(ticket)
+        for record in split(spans, np.zeros(int(spans[:, 2].sum()), dtype=np.int64), seconds):
+            self._append_loose(Record(FAILURE, record.spans, seconds, _NONE, words))
+        self._recent.append(spans)
+        self._note_flight(0)
 
     def forget_last_failures(self) -> None:
         """Take back the failures after the last answer: whoever goes on has mended the classifier."""
-        with writing(self.path):
-            os.ftruncate(self._file, self._last_answer)
-        self._end = self._last_answer
+        if self._recent:
+            self._void(np.concatenate(self._recent))
+
+    def drop_after(self, first: dict[int, int]) -> int:
+        """Forget what images were answered from a query on, for good: image -> number; how many answers that were."""
+        lost = sum(self._answers[image].after(number) for image, number in first.items() if image in self._answers)
+        self._void(np.array([(image, number, FOREVER) for image, number in first.items()], dtype=np.int64))
+        return lost
+
+    def records(self, images: Collection[int]) -> list[Record]:
+        """All that is known of some images, in a few records."""
+        found = [
+            Record(ANSWERS, np.array([(image, first, len(labels))]), self.seconds, labels.astype(np.int64))
+            for image, known in self._answers.items()
+            if image in images
+            for first, labels in known.stretches()
+        ]
+        failed = [(image, failure) for image in images for failure in self._failures.get(image, ())]
+        found += [
+            Record(FAILURE, np.array([(i, f.first, f.end - f.first)]), self.seconds, _NONE, f.error) for i, f in failed
+        ]
+        return merged(found)
+
+    def absorb(self, records: Sequence[Record], lost: int = 0, deaths: int = 0) -> None:
+        """Write down what another journal knows, and the queries and deaths that it has counted."""
+        for record in records:
+            self._append_sealed(record)
+            self._learn(record)
+        self.flight = Flight(self.flight.now, self.flight.lost + lost, self.flight.deaths + deaths)
+        _FLIGHT.pack_into(self._slot, len(self._header), *self.flight)
 
     def clear(self) -> None:
         """Drop everything: the images are finished."""
+        self._main_end, self._tail_end = len(self._header), len(self._header) + _FLIGHT.size
         with writing(self.path):
-            os.ftruncate(self._file, len(self._header))
-        self._end = self._last_answer = len(self._header)
-        self._answers, self._failures, self.seconds = {}, {}, 0.0
+            os.ftruncate(self._main, self._main_end)
+            os.ftruncate(self._small, self._tail_end)
+        self._answers, self._failures, self._recent, self._loose, self.seconds = {}, {}, [], [], 0.0
+        self.lost_bytes, self.lost_spans = 0, []
 
-    def _append(self, body: bytes) -> None:
+    def _void(self, spans: np.ndarray) -> None:
+        """What these spans held is no longer true; the tail is sealed first, as its records are read last."""
+        self._seal()
+        record = Record(VOID, spans, self.seconds, _NONE)
+        self._append_sealed(record)
+        self._learn(record)
+        self._recent = []
+
+    def _append_sealed(self, record: Record) -> None:
+        content = encoded(record)
         with writing(self.path):
-            frame = _FRAME.pack(len(body), zlib.crc32(body)) + body
-            self._write(self._end, frame)
-        self._end += len(frame)
+            self._write(self._main, self._main_end, content)
+        self._main_end += len(content)
 
-    def _write(self, place: int, content: bytes) -> None:
+    def _append_loose(self, record: Record) -> None:
+        content = encoded(record)
+        with writing(self.tail):
+            self._write(self._small, self._tail_end, content)
+        self._tail_end += len(content)
+        self._loose.append(record)
+        if self._tail_end > TAIL_BYTES:
+            self._seal()
+
+    def _seal(self) -> None:
+        """Pack the tail's answers into sealed records, and empty it once these are on the disk."""
+        if not self._loose:
+            return
+        for record in merged(self._loose):
+            self._append_sealed(record)
+        with writing(self.path):
+            os.fdatasync(self._main)
+            self._tail_end = len(self._header) + _FLIGHT.size
+            os.ftruncate(self._small, self._tail_end)
+        self._loose = []
+
+    def _note_flight(self, queries: int) -> None:
+        self.flight = Flight(queries, self.flight.lost, self.flight.deaths)
+        _FLIGHT.pack_into(self._slot, len(self._header), *self.flight)
+
+    def _write(self, file: int, place: int, content: bytes) -> None:
         written = 0
         while written < len(content):
-            written += os.pwrite(self._file, content[written:], place + written)
+            written += os.pwrite(file, content[written:], place + written)
 
     def _learn(self, record: Record) -> None:
-        self.seconds = record.seconds
+        self.seconds = max(self.seconds, record.seconds)
         begin = 0
         for image, first, count in record.spans.tolist():
-            if record.labels is not None:
-                self._answers.setdefault(image, []).append((first, record.labels[begin : begin + count]))
+            if record.kind == ANSWERS:
+                self._answers.setdefault(image, Answers()).add(first, record.labels[begin : begin + count])
+                begin += count
             elif record.error is not None:
-                self._failures |= {(image, number): record.error for number in range(first, first + count)}
-            begin += count
+                self._failures.setdefault(image, []).append(Failed(first, first + count, record.error))
+            elif record.kind == VOID:
+                self._forget(image, first, count)
 
-    def _note_end(self, end: int, answered: bool) -> None:
-        self._end = end
-        if answered:
-            self._last_answer = end
-
-
-class Journalled:
-    """Answers from the journal, and asks and writes down what it does not hold.
-
-    Args:
-        oracle: asked for what is new.
-        journal: read and appended to.
-        before: seconds that earlier processes spent on the images.
-        on_queries: called with the number of queries after every call that asked something.
-    """
-
-    def __init__(
-        self,
-        oracle: Oracle,
-        journal: Journal,
-        before: float = 0.0,
-        on_queries: Callable[[int], None] | None = None,
-    ) -> None:
-        self.oracle, self.journal = oracle, journal
-        self.device = device_of(oracle)
-        self._before = before
-        self._on_queries = on_queries
-        self._began: float | None = None  # when the first new question was asked; the replay before it is not counted
-        self._replay = Replay(journal.answers(), then=_Asking(self))
-
-    @property
-    def seconds(self) -> float:
-        """Time spent on the images, over all processes that worked on them, without replays."""
-        return self._before + (0.0 if self._began is None else time.perf_counter() - self._began)
-
-    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
-        """See `Oracle`."""
-        if ticket.serial is None:
-            raise InputError("a journal needs numbered queries: put it below the ledger.")
-        if failure := self.journal.failure(ticket):
-            name, text = failure
-            raise type(name, (OracleError,), {})(text)  # an error that reads like the one of then
-        return self._replay.ask(points, ticket)
-
-    def ask_anew(self, points: Tensor, ticket: Ticket) -> Tensor:
-        """Ask the oracle and write its answers down."""
-        if self._began is None:
-            self._began = time.perf_counter()
-        try:
-            labels = checked_labels(self.oracle.ask(points, ticket), len(points))
-        except Exception as error:
-            self.journal.write_failure(ticket, error, self.seconds)
-            raise
-        self.journal.write_answers(ticket, labels, self.seconds)
-        if self._on_queries is not None:
-            self._on_queries(len(points))
-        return labels
+    def _forget(self, image: int, first: int, count: int) -> None:
+        if image in self._answers:
+            self._answers[image].drop(first, count)
+        if image in self._failures:
+            kept = [part for failed in self._failures[image] for part in failed.outside(first, first + count)]
+            self._failures[image] = kept
 
 
-class _Asking:
-    """The far end of the replay."""
-
-    def __init__(self, owner: Journalled) -> None:
-        self._owner, self.device = owner, owner.device
-
-    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
-        """See `Oracle`."""
-        return self._owner.ask_anew(points, ticket)
-
-
-def _records(content: bytes, place: int) -> Iterator[tuple[Record, int]]:
-    """The whole records from `place` on, each with the place where it ends; nothing after the first torn one."""
-    while place + _FRAME.size <= len(content):
-        length, checksum = _FRAME.unpack_from(content, place)
-        body = content[place + _FRAME.size : place + _FRAME.size + length]
-        if len(body) < max(length, _HEAD.size) or zlib.crc32(body) != checksum:
-            return
-        place += _FRAME.size + length
-        yield _parsed(body), place
-
-
-def _parsed(body: bytes) -> Record:
-    kind, width, seconds, count = _HEAD.unpack_from(body)
-    spans = np.frombuffer(body, dtype=_SPAN, count=count, offset=_HEAD.size)
-    rest = body[_HEAD.size + spans.nbytes :]
-    if kind == _ANSWERS:
-        return Record(spans, seconds, np.frombuffer(rest, dtype=f"<u{width}").astype(np.int64), None)
-    name, text = json.loads(rest)
-    return Record(spans, seconds, None, (name, text))
-
-
-def _body(kind: int, width: int, seconds: float, spans: np.ndarray, rest: bytes) -> bytes:
-    return _HEAD.pack(kind, width, seconds, len(spans)) + spans.tobytes() + rest
-
-
-def _spans(ticket: Ticket) -> np.ndarray:
-    """Runs of consecutive queries of one image: of _SPAN."""
+def spans_of(ticket: Ticket) -> np.ndarray:
+    """Runs of consecutive queries of one image: int64 `(S, 3)`, as in `Record`."""
     if ticket.serial is None:
         raise InputError("a journal needs numbered queries: put it below the ledger.")
-    image, serial = ticket.image.numpy(), ticket.serial.numpy()
-    begins = np.ones(len(image), dtype=bool)
-    begins[1:] = (image[1:] != image[:-1]) | (serial[1:] != serial[:-1] + 1)
-    first = np.flatnonzero(begins)
-    spans = np.empty(len(first), dtype=_SPAN)
-    spans["image"], spans["first"] = image[first], serial[first]
-    spans["count"][:-1], spans["count"][-1:] = first[1:] - first[:-1], len(image) - first[-1:]
-    return spans
-
-
-def _width(largest: int) -> int:
-    """How many bytes an unsigned label needs."""
-    return next(width for width in (1, 2, 4, 8) if largest < 1 << (8 * width))
-
-
-def _joined(parts: list[tuple[int, np.ndarray]]) -> Tensor:
-    """Answers in the order of their numbers: int64, -1 where there is none."""
-    joined = np.full(max(first + len(labels) for first, labels in parts), -1, dtype=np.int64)
-    for first, labels in parts:
-        joined[first : first + len(labels)] = labels
-    return torch.from_numpy(joined)
+    return stretches_of(ticket.image.numpy(), ticket.serial.numpy())

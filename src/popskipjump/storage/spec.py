@@ -1,90 +1,26 @@
-"""What a run is: everything that its results follow from, as JSON, and the digest that names it."""
+"""Specification of a run: everything that determines its results, as JSON, and the digest that identifies it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import fields, is_dataclass, replace
-from functools import cache
-from typing import Any, Literal
+import math
+from dataclasses import is_dataclass
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from popskipjump.attacks import ATTACKS
-from popskipjump.errors import InputError, UnknownNameError
+from popskipjump.errors import InputError
 from popskipjump.noise import describe
+from popskipjump.storage.attack_spec import AttackSpec
+from popskipjump.types import Bounds
 
-SCHEMA = 1  # raised when the files change their layout, or when an equal spec would give other results
+SCHEMA = 2  # raised when the files change their layout, or when an equal spec would give other results
 DIGEST_LENGTH = 16  # hexadecimal digits of sha256 in a folder's name
 
-_CLASSES: dict[str, type[Any]] = {name: kind for name, kind in ATTACKS.items() if isinstance(kind, type)}
-
-
-class AttackSpec(BaseModel):
-    """An attack's name and all of its arguments but the iterations, which are a choice of the run.
-
-    All arguments are written out, also those left at their default: were a default to change, old runs would not be
-    taken for new ones.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str  # of a configuration in `ATTACKS`: "psj", "hsj", ...
-    arguments: dict[str, Any] = Field(default_factory=dict)
-
-    @classmethod
-    def of(cls, attack: Any) -> AttackSpec:
-        """From one of the names of `ATTACKS`, or from a configuration such as `PopSkipJump(per_step=5)`."""
-        if isinstance(attack, str):
-            if attack not in ATTACKS:
-                raise UnknownNameError("attack", attack, ATTACKS)
-            attack = ATTACKS[attack]()
-        return cls(name=_name_of(attack), arguments=_dumped(attack))
-
-    @model_validator(mode="after")
-    def _complete(self) -> AttackSpec:
-        """Arguments in their one full form: defaults filled in, numbers of the declared types."""
-        if self.name not in _CLASSES:
-            raise UnknownNameError("attack", self.name, _CLASSES)
-        known = {field.name for field in fields(_CLASSES[self.name])}
-        if unknown := sorted(set(self.arguments) - known):
-            raise UnknownNameError(f"argument of {self.name}", unknown[0], known)
-        object.__setattr__(self, "arguments", _dumped(self.config()))
-        return self
-
-    def config(self, iterations: int | None = None) -> Any:
-        """The configuration that this describes; None leaves the attack's own number of iterations."""
-        config = _adapter(self.name).validate_json(json.dumps(self.arguments), strict=True)
-        return config if iterations is None else replace(config, iterations=iterations)
-
-    def changed(self) -> dict[str, Any]:
-        """The arguments that differ from the defaults."""
-        usual = _dumped(_CLASSES[self.name]())
-        return {name: value for name, value in self.arguments.items() if value != usual[name]}
-
-    def __hash__(self) -> int:
-        return hash((self.name, json.dumps(self.arguments, sort_keys=True)))
-
-
-@cache
-def _adapter(name: str) -> TypeAdapter[Any]:
-    return TypeAdapter(_CLASSES[name])
-
-
-def _name_of(config: Any) -> str:
-    for name, kind in _CLASSES.items():
-        if type(config) is kind:
-            return name
-    known = ", ".join(kind.__name__ for kind in _CLASSES.values())
-    raise InputError(f"only {known} can be kept in a run, not {config!r}.")
-
-
-def _dumped(config: Any) -> dict[str, Any]:
-    """All arguments but the iterations, as JSON has them, in the declared types (2 becomes 2.0 in a float)."""
-    adapter = _adapter(_name_of(config))
-    plain = adapter.validate_json(adapter.dump_json(config), strict=True)
-    arguments: dict[str, Any] = adapter.dump_python(plain, mode="json", exclude={"iterations"})
-    return arguments
+# A name, never a path: no separator, no parent folder, nothing that steers a terminal.
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\\\x00-\x1f\x7f]*$")]
 
 
 class RunSpec(BaseModel):
@@ -98,20 +34,26 @@ class RunSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     schema_version: int = SCHEMA
-    dataset: Literal["mnist", "cifar10", "file"] = "mnist"
-    data: str = "embedded"  # digest of images and labels
-    model: str = "mnist-cnn"  # or "cifar-resnet20", "cifar-densenet121", "file.py:factory"
-    weights: str = "embedded"  # digest of the model's weights
+    dataset: Literal["mnist", "cifar10", "file", "given"] = "mnist"  # "given": passed from Python
+    data: Name = "embedded"  # digest of images and labels
+    model: Name = (
+        "mnist-cnn"  # or "cifar-resnet20", "cifar-densenet121", "file.py:factory", a name of the user's choice
+    )
+    weights: Name = "embedded"  # digest of the model's weights, or the user's own word for the version of a function
     attack: AttackSpec = Field(default_factory=lambda: AttackSpec.of("psj"))
     noise: str | None = None  # as `noise_of` reads it
     votes: int = Field(default=1, ge=1)
     norm: Literal["l2", "linf"] = "l2"
-    iterations: int = Field(default=32, ge=0)
+    iterations: int | None = Field(default=32, ge=0)  # None: until the budget is spent, for attacks that can
     budget: int | None = Field(default=None, ge=1)
-    starts: Literal["pool", "noise"] = "pool"  # images of other classes (of all the data), or noise
-    targets: Literal["next"] | None = None  # "next": the class after the true one
+    bounds: tuple[float, float] = (0.0, 1.0)  # smallest and largest value of an input coordinate
+    stop_distance: float | None = Field(default=None, ge=0)  # an image is done once its point is this near
+    # Images of other classes (of all the data), noise, or what the user gave: "pool:DIGEST", "given:DIGEST".
+    starts: str = Field(default="pool", pattern=r"^(pool|noise|(pool|given):[0-9a-f]{32})$")
+    # "next": the class after the true one; "given:DIGEST": an array of them; None: any other class.
+    targets: str | None = Field(default=None, pattern=r"^(next|given:[0-9a-f]{32})$")
     seed: int = 0
-    verdict: int = Field(default=50, ge=0)
+    verdict: int = Field(default=0, ge=0)
 
     def __init__(self, **choices: Any) -> None:
         try:
@@ -126,6 +68,8 @@ class RunSpec(BaseModel):
             attack = choices.get("attack")
             if isinstance(attack, str) and attack in ATTACKS:
                 attack = ATTACKS[attack]()
+            if choices.get("budget") is not None and hasattr(attack, "iterations_within"):
+                return {**choices, "iterations": None}
             if is_dataclass(attack) and hasattr(attack, "iterations"):
                 return {**choices, "iterations": attack.iterations}
         return choices
@@ -134,6 +78,18 @@ class RunSpec(BaseModel):
     @classmethod
     def _attack_of(cls, attack: Any) -> Any:
         return attack if isinstance(attack, AttackSpec | dict) else AttackSpec.of(attack)
+
+    @field_validator("bounds", mode="before")
+    @classmethod
+    def _bounds_of(cls, bounds: Any) -> Any:
+        return tuple(Bounds.of(tuple(bounds))) if isinstance(bounds, list | tuple) else bounds
+
+    @field_validator("stop_distance")
+    @classmethod
+    def _finite(cls, distance: float | None) -> float | None:
+        if distance is not None and not math.isfinite(distance):
+            raise ValueError("must be finite")
+        return distance
 
     @field_validator("noise", mode="before")
     @classmethod
@@ -169,10 +125,12 @@ class RunSpec(BaseModel):
     def words(self) -> str:
         """What is attacked, and how, in one line."""
         parts = [self.attack_words, f"noise {self.noise or 'none'}", f"{self.dataset}/{self.model}", self.norm]
-        parts.append(f"{self.iterations} iterations")
+        parts += [] if self.iterations is None else [f"{self.iterations} iterations"]
         parts += [f"budget {self.budget:,}"] if self.budget is not None else []
+        parts += [] if self.bounds == (0.0, 1.0) else [f"values {self.bounds[0]:g} to {self.bounds[1]:g}"]
+        parts += [] if self.stop_distance is None else [f"until {self.stop_distance:g}"]
         parts += ["targeted"] if self.targets is not None else []
-        parts += ["starts from noise"] if self.starts == "noise" else []
+        parts += [] if self.starts == "pool" else [f"starts from {self.starts.partition(':')[0]}"]
         return _printable(", ".join([*parts, f"seed {self.seed}"]))
 
 

@@ -163,8 +163,8 @@ def no_spec(path: Path) -> None:
         (lost_database, DamagedRunError, "missing or empty"),
         (damage_spec, DamagedRunError, "spec.json is damaged"),
         (foreign_spec, NotARunError, "another spec"),
-        (newer_spec, NotARunError, "has version 7 .* reads version 1"),
-        (newer_database, NotARunError, "has version 7 .* reads version 1"),
+        (newer_spec, NotARunError, "has version 7 .* reads version 2"),
+        (newer_database, NotARunError, "has version 7 .* reads version 2"),
         (no_spec, NotARunError, "no spec.json"),
     ],
 )

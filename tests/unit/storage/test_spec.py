@@ -6,20 +6,42 @@ import json
 
 import pytest
 
-from popskipjump import BoundaryAttack, Count, HopSkipJump, InputError, PopSkipJump, UnknownNameError
+from popskipjump import (
+    BoundaryAttack,
+    DirectionCount,
+    HopSkipJump,
+    InputError,
+    PopSkipJump,
+    QuickSkipJump,
+    UnknownNameError,
+)
 from popskipjump.attacks import ATTACKS as NAMES
-from popskipjump.noise import Flip
+from popskipjump.attacks import (
+    AdaptiveDirections,
+    BayesianSearch,
+    FullStep,
+    GivenStart,
+    LineSpread,
+    MonteCarlo,
+    NoRestart,
+    SpectrumPrior,
+    UnlessFaint,
+)
+from popskipjump.noise import Flip, noise_of
 from popskipjump.storage import SCHEMA, AttackSpec, RunSpec
 
 ATTACKS = [
     PopSkipJump(),
-    PopSkipJump(per_step=5, enlarge=2, floors=(0, (0.01, 0.1)), count=Count(factor=3), slope_range=(-1, 2)),
+    PopSkipJump(per_step=5, enlarge=2, floors=(0, (0.01, 0.1)), count=DirectionCount(factor=3), slope_range=(-1, 2)),
     PopSkipJump(resolution=12, acquisition="sample-size", estimate="map", sample_size="point", shrink_priors=True),
     PopSkipJump(true_gradient=True),
     HopSkipJump(),
-    HopSkipJump(psj_radius=True, count=Count(factor=2.0, limit=10_000)),
+    HopSkipJump(psj_radius=True, count=DirectionCount(factor=2.0, limit=10_000)),
     HopSkipJump(radius=0.1),
     BoundaryAttack(proposals=20, adapt=2),
+    QuickSkipJump(step=FullStep(enlarge=2), search=BayesianSearch(per_step=2), restart=NoRestart(), start=GivenStart()),
+    QuickSkipJump(direction=MonteCarlo(DirectionCount(40), LineSpread(0.02)), acceptance=UnlessFaint()),
+    QuickSkipJump(direction=AdaptiveDirections(active_bounds=None, prior=SpectrumPrior(power=2))),
 ]
 
 
@@ -68,7 +90,7 @@ def test_a_noise_model_and_its_spelling_are_the_same_run():
     [
         {"dataset": "cifar10"}, {"data": "x"}, {"model": "x"}, {"weights": "x"}, {"attack": "hsj"}, {"votes": 3},
         {"noise": "flip:0.1"}, {"norm": "linf"}, {"iterations": 31}, {"budget": 1000}, {"starts": "noise"},
-        {"targets": "next"}, {"seed": 1}, {"verdict": 0},
+        {"targets": "next"}, {"seed": 1}, {"verdict": 5},
     ],
     ids=str,
 )  # fmt: skip
@@ -78,7 +100,7 @@ def test_every_field_is_part_of_the_digest(change):
 
 def test_the_digest_of_a_spec_does_not_change_between_versions_of_one_schema():
     # A change here makes every run that was ever kept unreachable: raise SCHEMA, and say so in the changelog.
-    assert (SCHEMA, RunSpec(attack=BoundaryAttack()).digest) == (1, "0bccf9990dfa79ad")
+    assert (SCHEMA, RunSpec(attack=BoundaryAttack()).digest) == (2, "71cb4a025e04d059")
 
 
 def test_the_iterations_of_a_configuration_count_unless_others_are_given():
@@ -117,5 +139,70 @@ def test_the_words_name_what_is_unusual():
     )
 
 
-def test_the_words_of_a_hostile_spec_cannot_steer_a_terminal():
-    assert "\x1b" not in RunSpec(model="\x1b[2J.py:make").words
+class OwnStep(FullStep):
+    """A part that this package does not know."""
+
+
+def test_a_composition_with_a_part_of_ones_own_is_refused_in_words():
+    with pytest.raises(InputError, match=r"QuickSkipJump\.step is OwnStep.*no part of this package"):
+        AttackSpec.of(QuickSkipJump(step=OwnStep()))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"step": {"kind": "Nothing"}},
+        {"step": "ArcStep"},
+        {"step": {"kind": "ArcStep", "speed": 1}},
+        {"step": {"kind": "ArcStep", "first": "half"}},
+        {"step": {"kind": "ArcStep", "first": -1.0}},
+        {"direction": {"kind": "AdaptiveDirections", "prior": []}},
+    ],
+    ids=str,
+)
+def test_a_damaged_part_is_refused_in_words(arguments):
+    with pytest.raises(InputError):
+        RunSpec(attack={"name": "qsj", "arguments": arguments})
+
+
+@pytest.mark.parametrize("spelling", ["resize-pad:0.9,1.0", "rnd:0.1,-1,1", "feature-noise:0.5,fc1", "jpeg:5,50"])
+def test_a_noise_of_several_values_survives_the_spec(spelling: str) -> None:
+    spec = RunSpec(noise=spelling)
+    again = RunSpec(**json.loads(spec.text))
+    assert noise_of(again.noise) == noise_of(spelling)
+    assert again.digest == spec.digest
+
+
+@pytest.mark.parametrize("name", ["\x1b[2J.py:make", "../up.py:make", "/etc/passwd", "a\\b", "", "a\n"])
+def test_a_name_in_a_spec_is_no_path_and_steers_no_terminal(name):
+    with pytest.raises(InputError, match="model"):
+        RunSpec(model=name)
+
+
+GIVEN = [
+    {"bounds": (-1, 2.5)},
+    {"stop_distance": 0.5},
+    {"targets": f"given:{0:032}"},
+    {"starts": f"pool:{1:032}"},
+    {"attack": "qsj", "budget": 900},
+]
+
+
+@pytest.mark.parametrize("change", GIVEN, ids=str)
+def test_what_the_user_gave_comes_back_from_the_text(change):
+    spec = RunSpec(**change)
+    assert RunSpec(**json.loads(spec.text)) == spec
+    assert spec.digest != RunSpec().digest
+
+
+@pytest.mark.parametrize("change", [{"bounds": (1, 0)}, {"bounds": [0]}, {"stop_distance": -1.0}, {"starts": "file"},
+                                    {"stop_distance": float("nan")}, {"targets": "given:../x"}], ids=str)  # fmt: skip
+def test_what_cannot_be_meant_is_refused(change):
+    with pytest.raises(InputError, match="cannot be the spec of a run"):
+        RunSpec(**change)
+
+
+def test_an_attack_with_a_budget_for_its_measure_has_no_number_of_iterations():
+    assert RunSpec(attack="qsj", budget=500).iterations is None
+    assert RunSpec(attack="qsj", budget=500, iterations=3).iterations == 3
+    assert RunSpec(attack="psj", budget=500).iterations == 32
