@@ -1,23 +1,33 @@
-"""From what a user passes to what an attack works on; whatever can be wrong is found here, before the first query."""
+"""Validation and conversion of the user's inputs into a `Problem`, before the first query."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from numbers import Integral, Real
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from popskipjump.adapters import recognise
 from popskipjump.attacks import ATTACKS, Attack, Pool
 from popskipjump.errors import InputError, UnknownNameError
 from popskipjump.noise import noise_of
-from popskipjump.oracles import Classifier, FunctionModel, NoiseModel, Oracle, TorchModel, WhiteBox
+from popskipjump.oracles import Classifier, NoiseModel, Oracle, WhiteBox
 from popskipjump.oracles.base import is_whole
+from popskipjump.oracles.ledger import MOST_QUERIES
 from popskipjump.types import Bounds
 
 Array = np.ndarray | Tensor
+
+
+MOST_ITERATIONS = 100_000  # a trace has a row for each
+DEFAULT_ATTACK = "qsj"
+DEFAULT_BUDGET = 1000  # queries per image, for attacks that are measured by a budget: seconds on a small network
 
 
 class AttackConfig(Protocol):
@@ -25,7 +35,7 @@ class AttackConfig(Protocol):
 
     @property
     def iterations(self) -> int:
-        """How many."""
+        """Number of iterations."""
 
     def build(self, dimension: int) -> Attack:
         """The attack for inputs of d values."""
@@ -34,7 +44,7 @@ class AttackConfig(Protocol):
 def images_of(images: Array, bounds: Bounds, what: str = "images") -> Tensor:
     """Check images and return them as float32 `(B, *S)` on the CPU."""
     try:
-        batch = torch.as_tensor(np.asarray(images) if not isinstance(images, Tensor) else images.detach())
+        batch = torch.as_tensor(np.array(images) if not isinstance(images, Tensor) else images.detach())
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} must be one array of numbers, shape (images, ...): {error}.") from error
     if batch.ndim < 2 or not batch.numel():
@@ -46,32 +56,57 @@ def images_of(images: Array, bounds: Bounds, what: str = "images") -> Tensor:
         raise InputError(f"{what} must be real numbers, not {batch.dtype}.")
     batch = batch.to("cpu", torch.float32)
     flat = batch.flatten(1)
-    for bad, why in (
-        (~torch.isfinite(flat), "hold values that are not finite"),
-        ((flat < bounds.low) | (flat > bounds.high), f"leave the bounds ({bounds.low:g}, {bounds.high:g})"),
+    for bad, why, way_out in (
+        (
+            ~torch.isfinite(flat),
+            "hold values that are not finite",
+            "leave these out, or replace NaN and infinity, as with numpy.nan_to_num",
+        ),
+        (
+            (flat < bounds.low) | (flat > bounds.high),
+            f"leave the bounds ({bounds.low:g}, {bounds.high:g})",
+            "scale them, or pass other `bounds`",
+        ),
     ):
         rows = bad.any(dim=1).nonzero().flatten().tolist()
         if rows:
-            raise InputError(
-                f"{len(rows)} of {len(flat)} {what} {why} (rows {_some(rows)}): scale them, or pass other `bounds`."
-            )
+            raise InputError(f"{len(rows)} of {len(flat)} {what} {why} (rows {_some(rows)}): {way_out}.")
     return batch
 
 
 def labels_of(labels: Array | Sequence[int], count: int, what: str = "labels") -> Tensor:
     """Check labels and return them as int64 `(B,)`."""
     try:
-        values = torch.as_tensor(np.asarray(labels) if not isinstance(labels, Tensor) else labels.detach().cpu())
+        values = torch.as_tensor(np.array(labels) if not isinstance(labels, Tensor) else labels.detach().cpu())
     except (TypeError, ValueError) as error:
+        if np.asarray(labels).dtype.kind in "USO":
+            raise InputError(
+                f"{what} must be one array of integers, not of names: number the classes in the classifier's order, as "
+                "`numpy.unique(names, return_inverse=True)[1]` or scikit-learn's LabelEncoder do."
+            ) from error
         raise InputError(f"{what} must be one array of integers: {error}.") from error
     if values.shape != (count,):
-        raise InputError(f"{what} must be one integer for each of the {count} images, not shape {tuple(values.shape)}.")
+        raise InputError(
+            f"{what} must be one integer for each of the {count} images, not shape {tuple(values.shape)}"
+            f"{_way_out(tuple(values.shape), count)}."
+        )
     if values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
         raise InputError(f"{what} must be integers, not {values.dtype}.")
     values = values.to(torch.int64)
     if int(values.min()) < 0:
         raise InputError(f"{what} must be 0 or more; row {int(values.argmin())} has {int(values.min())}.")
     return values
+
+
+def _way_out(shape: tuple[int, ...], count: int) -> str:
+    """Advice for labels of a wrong shape: what they most likely are, and what to do."""
+    if len(shape) == 2 and shape[0] == count and shape[1] > 1:
+        return ": they look one-hot, so pass `labels.argmax(1)`"
+    if len(shape) == 2 and shape == (count, 1):
+        return ": pass `labels[:, 0]`"
+    if shape in ((), (1,)):
+        return ": the first axis counts images, so pass a single image as `images[None]` and its label as `[label]`"
+    return ""
 
 
 def _some(rows: list[int]) -> str:
@@ -85,15 +120,7 @@ def oracle_of(
 ) -> tuple[Oracle, WhiteBox | None]:
     """The oracle of a model for inputs `(M, *shape)`, and its white box where there is one."""
     noise = noise_of(noise)
-    if isinstance(model, nn.Module):
-        model = TorchModel(model)
-    elif not hasattr(model, "ask") and not hasattr(model, "labels"):
-        if not callable(model):
-            raise InputError(
-                f"the model is {type(model).__name__}: pass a torch module, a function from a NumPy batch to integer "
-                "labels, or an object with `ask(points, ticket)`."
-            )
-        model = FunctionModel(model)
+    model = recognise(model, shape)
     if hasattr(model, "ask"):
         if noise is not None:
             raise InputError("an oracle has its own noise: pass the model below it, or noise=None.")
@@ -109,29 +136,75 @@ def _is_white(model: Any) -> bool:
 
 
 def attack_of(attack: str | AttackConfig, iterations: int | None) -> AttackConfig:
-    """An attack's configuration from its name or itself."""
+    """The configuration of an attack, from its name or from a configuration."""
     if isinstance(attack, str):
         if attack not in ATTACKS:
             raise UnknownNameError("attack", attack, ATTACKS)
         config: Any = ATTACKS[attack]()
     else:
         config = attack
+    if isinstance(config, type):
+        raise InputError(f"attack is the class {config.__name__}: pass an object of it, {config.__name__}().")
     if not hasattr(config, "build"):
         raise InputError(f"attack must be a name or a configuration such as PopSkipJump(), not {attack!r}.")
     if iterations is not None:
         if not is_whole(iterations) or iterations < 0:
             raise InputError(f"iterations must be a whole number of at least 0, not {iterations!r}.")
         config = replace(config, iterations=int(iterations))
+    if config.iterations > MOST_ITERATIONS:
+        raise InputError(f"iterations must be at most {MOST_ITERATIONS:,}, not {config.iterations:,}; see `budget`.")
     checked: AttackConfig = config
     return checked
 
 
+def check_numbers(verdict: object, stop_distance: object) -> None:
+    """Raise an error for invalid values of `verdict` or `stop_distance`."""
+    if not is_whole(verdict) or not 0 <= float(cast(Any, verdict)) <= MOST_QUERIES:
+        raise InputError(f"verdict must be a whole number of queries of at least 0, not {verdict!r}.")
+    if stop_distance is None:
+        return
+    number = isinstance(stop_distance, Real) and not isinstance(stop_distance, bool)
+    if not number or not 0 <= float(cast(Any, stop_distance)) < math.inf:
+        raise InputError(f"stop_distance must be a distance of at least 0, not {stop_distance!r}; None does not stop.")
+
+
+def seed_of(seed: object) -> int:
+    """Check a seed."""
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise InputError(f"seed must be an integer, not {seed!r}.")
+    return int(seed)
+
+
+def ids_of(image_ids: Sequence[int] | Array | None, count: int) -> Tensor:
+    """Check the image ids and return them as int64 `(B,)`; all must differ."""
+    if image_ids is None:
+        return torch.arange(count)
+    ids = labels_of(image_ids, count, "image_ids")
+    times = Counter(ids.tolist())
+    if len(times) < count:
+        twice = [name for name, often in times.items() if often > 1]
+        raise InputError(
+            f"image_ids must differ, or images would share their random streams: {_some(twice)} came more than once."
+        )
+    return ids
+
+
 def within_budget(config: AttackConfig, iterations: int | None, budget: int | None) -> tuple[AttackConfig, bool]:
-    """Let an attack whose measure is a budget go on until that is spent: its configuration, and whether it does."""
+    """The configuration that runs until the budget is spent, if the attack supports this; and whether it does."""
     allowed = getattr(config, "iterations_within", None)
     if iterations is not None or budget is None or allowed is None:
         return config, False
     return attack_of(config, allowed(int(budget))), True
+
+
+def budget_of(attack: str | AttackConfig, iterations: int | None, budget: int | None) -> int | None:
+    """The budget of a call: `DEFAULT_BUDGET` for "qsj" if neither a budget nor a number of iterations is given."""
+    if budget is not None or iterations is not None:
+        return budget
+    config = attack_of(attack, None)
+    # A configuration with an explicit number of iterations, such as QuickSkipJump(iterations=20), gets no default.
+    plain = hasattr(config, "iterations_within") and config.iterations == type(config)().iterations
+    return DEFAULT_BUDGET if plain else None
 
 
 def starts_of(starts: Array | Pool | None, images: Tensor, bounds: Bounds) -> Tensor | Pool | None:

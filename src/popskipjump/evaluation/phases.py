@@ -1,16 +1,16 @@
-"""What an evaluation does around an attack: look at the images, find starting points, judge the result."""
+"""Phases of an evaluation around the attack: check of the images, starting points, verdict on the result."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from popskipjump.attacks import Pool, Problem, find_starts, from_noise, from_pool, majority_adversarial
+from popskipjump.attacks import AttackResult, Pool, Problem, find_starts, from_noise, from_pool, majority_adversarial
 from popskipjump.errors import OracleError
 from popskipjump.metrics import Verdict, verdict_of
 from popskipjump.types import Status
 
-CHECK_VOTES = 5  # majority of so many answers decides whether an image, or a starting point, is adversarial
+CHECK_VOTES = 5  # votes that decide whether an image, or a starting point, is adversarial
 RECHECK_VOTES = (
     25  # before an image is given up as misclassified: at 10% flips, 1 in 100 loses the first vote by chance
 )
@@ -27,11 +27,11 @@ def prepare(
     model: object,
     nearest: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Look at the images themselves and find starting points; the images to attack `(A,)` and their starts `(A, d)`."""
+    """Check the images and find starting points; returns the images to attack `(A,)` and their starts `(A, d)`."""
     rows = torch.arange(len(status))
 
     def leave(who: Tensor, gone: Tensor, why: Status) -> Tensor:
-        """Note why some images leave (bool over `who`), and failures; return the others."""
+        """Set the status of the images that leave (bool over `who`) or failed; return the remaining images."""
         for row in who[gone].tolist():
             status[row] = why
         for row in problem.failed:
@@ -50,15 +50,18 @@ def prepare(
         why = Status.BAD_START
     else:
         propose = from_noise(problem) if begin is None else from_pool(problem, begin, truth, goal, nearest)
-        assured = ASSURED_VOTES if begin is None else 0  # images of a pool are known to be of another class
-        start, found = find_starts(problem, rows, propose, START_TRIES, CHECK_VOTES, assured)
+        confirm = ASSURED_VOTES if begin is None else 0  # images of a pool are known to be of another class
+        start, found = find_starts(problem, rows, propose, START_TRIES, CHECK_VOTES, confirm)
         why = Status.NO_START
-    stays = leave(rows, ~found, why)
+    broke = ~found & (problem.affordable(rows) == 0)
+    for row in rows[broke].tolist():  # it was not shown that there is no start
+        status[row] = Status.BUDGET_TOO_SMALL
+    stays = leave(rows, ~found & ~broke, why)
     return rows[stays], start[stays.to(problem.device)]
 
 
 def _misclassified(problem: Problem, rows: Tensor) -> Tensor:
-    """Whether the images themselves are adversarial already: bool `(B,)`. An image that seems so is asked again."""
+    """Whether the images themselves are adversarial: bool `(B,)`; a positive vote is confirmed by a second one."""
     fooled = majority_adversarial(problem, problem.original, rows, CHECK_VOTES, "check")
     again = (fooled & (problem.affordable(rows) > 0)).nonzero().flatten()
     there = problem.original[again.to(problem.device)]
@@ -69,7 +72,7 @@ def _misclassified(problem: Problem, rows: Tensor) -> Tensor:
 def judge(
     problem: Problem, points: Tensor, status: list[Status], queries: int, keep_interrupted: bool = True
 ) -> Verdict:
-    """The black-box verdict: fresh queries at every returned point. Ctrl-C ends it early, or is passed on."""
+    """The black-box verdict, from new queries at every returned point; Ctrl-C ends it early, or is raised."""
     problem.ledger.reserved = 0
     successes = torch.zeros(len(status), dtype=torch.int64)
     trials = torch.zeros(len(status), dtype=torch.int64)
@@ -79,7 +82,7 @@ def judge(
             if not state.has_point or state is Status.INTERRUPTED or count == 0 or row in problem.failed:
                 continue
             there = points[row : row + 1].to(problem.device).expand(count, -1).clone()
-            # The verdict is on single answers: what a user of the classifier would see.
+            # The verdict uses single answers without votes, as a user of the classifier would see them.
             yes = int(problem.decide_single(there, torch.full((count,), row), "verdict").sum())
             if row not in problem.failed:
                 successes[row], trials[row] = yes, count
@@ -89,3 +92,31 @@ def judge(
         if not keep_interrupted:
             raise
     return verdict_of(successes, trials)
+
+
+def warnings_of(result: AttackResult, stop_distance: float | None, model: object = None) -> list[str]:
+    """Warnings about a result, beyond the status of each image."""
+    found = []
+    status = result.status
+    if all(state is Status.MISCLASSIFIED for state in status):
+        found.append(
+            "the classifier gives another class to every image: check that labels count from 0 in its order of "
+            "classes, and that its preprocessing (scaling, channel order) is part of the model."
+        )
+    strange = sum(state is Status.BAD_LABEL for state in status)
+    if strange:
+        found.append(
+            f"{strange} of {len(status)} labels are not among the classifier's {getattr(model, 'classes', '?')} "
+            "classes, which count from 0. A module that returns one number for each input has the classes 0 and 1."
+        )
+    beyond = [
+        row
+        for row, state in enumerate(status)
+        if stop_distance is not None and state is Status.CLOSE_ENOUGH and float(result.distances[row]) > stop_distance
+    ]
+    if beyond:
+        found.append(f"{len(beyond)} points were confirmed only beyond stop_distance (images {beyond[:8]}).")
+    open_ = sum(state is Status.UNCONFIRMED for state in status)
+    if open_:
+        found.append(f"{open_} of {len(status)} images have a point that is NOT confirmed to be adversarial.")
+    return found

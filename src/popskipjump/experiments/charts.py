@@ -1,4 +1,4 @@
-"""Plots as numbers: where lines, bands, dots and ticks lie in a picture. A template draws them in SVG."""
+"""Geometry of charts: coordinates of lines, bands, dots and ticks, which a template draws as SVG."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from popskipjump.sigmoid.model import noisy_sigmoid
 
 WIDTH, HEIGHT = 480.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 8.0, 10.0, 38.0
-SMALL_WIDTH, SMALL_HEIGHT = 150.0, 84.0
+SMALL_WIDTH, SMALL_HEIGHT = 176.0, 104.0
 MARGIN = 5.0
+AXIS_LEFT, AXIS_BOTTOM = 22.0, 18.0  # room for the numbers of a small plot
 
 
 class Tick(NamedTuple):
@@ -64,6 +65,10 @@ class SigmoidChart(NamedTuple):
     curve: str
     dots: list[Dot]
     centre: float
+    left: float
+    right: float
+    top: float
+    bottom: float
     half: float  # y of probability 1/2
     answers: int
 
@@ -132,10 +137,10 @@ def sigmoid_chart(
     """
     if not all(map(math.isfinite, (centre, slope, low, high))):
         return None
-    right, bottom = SMALL_WIDTH - MARGIN, SMALL_HEIGHT - MARGIN
+    left, right, bottom = AXIS_LEFT, SMALL_WIDTH - MARGIN, SMALL_HEIGHT - AXIS_BOTTOM
 
     def x(position: np.ndarray) -> np.ndarray:
-        return MARGIN + (right - MARGIN) * position
+        return left + (right - left) * position
 
     def y(probability: np.ndarray) -> np.ndarray:
         return bottom - (bottom - MARGIN) * probability
@@ -152,6 +157,10 @@ def sigmoid_chart(
         dots=[Dot(*(round(float(value), 1) for value in dot)) for dot in dots],
         centre=round(float(x(np.array(centre))), 1),
         half=float(y(np.array(0.5))),
+        left=left,
+        right=right,
+        top=MARGIN,
+        bottom=bottom,
         answers=int(asked.sum()),
     )
 

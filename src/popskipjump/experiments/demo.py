@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from popskipjump import Pool, Report, TorchModel, evaluate, zoo
+from popskipjump import Hooks, Pool, Report, TorchModel, evaluate, zoo
 from popskipjump.attacks import Progress
 from popskipjump.errors import InputError
 from popskipjump.metrics import Curve, Summary, curve_over_queries, summarise
@@ -115,8 +115,7 @@ def run_entry(
         iterations=iterations,
         seed=seed,
         image_ids=sample.image_ids,
-        on_progress=on_progress,
-        on_queries=on_queries,
+        hooks=Hooks(on_progress=on_progress, on_queries=on_queries),
     )
     seconds = time.perf_counter() - began
     if Status.INTERRUPTED in report.status:

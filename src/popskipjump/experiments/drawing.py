@@ -43,7 +43,7 @@ def draw_images(sample: Sample, outcomes: Sequence[Outcome], rows: int = MOST_RO
         grid[0, 2 + 2 * number].set_title(f"difference ×{GAIN}", fontsize=8, color=GREY)
     note = (
         "Under each point: the label that the classifier gives it without noise, the ℓ₂ distance, and the share P of "
-        "fresh answers that call it adversarial.\nRed: not shown to be so more often than not, with 95% confidence."
+        "noisy answers at it that are adversarial.\nRed: not confirmed to be adversarial more often than not."
     )
     height = figure.get_figheight()
     figure.text(0.5, 0.14 / height, note, ha="center", va="bottom", fontsize=8, color=GREY)
@@ -61,7 +61,7 @@ def _show_point(axes: Axes, outcome: Outcome, index: int) -> None:
     report, verdict = outcome.report, outcome.report.verdict
     _show(axes, report.points[index, 0])
     probability = math.nan if verdict is None else float(verdict.probability[index])
-    good = verdict is not None and float(verdict.low[index]) > 0.5
+    good = bool(report.success[index])
     text = f"→ {outcome.reached[index]}   ℓ₂ {report.distances[index]:.2f}   P {probability:.2f}"
     _below(axes, text, GOOD if good else BAD)
 

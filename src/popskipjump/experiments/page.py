@@ -1,4 +1,4 @@
-"""Runs as one page of HTML that needs nothing else: no network, no script, no other file."""
+"""A self-contained HTML page about runs: no network, no script, no other file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from popskipjump.errors import InputError
 from popskipjump.experiments.charts import CurveChart, SigmoidChart, curve_chart, sigmoid_chart
-from popskipjump.experiments.pictures import difference, gain_of, picture
-from popskipjump.experiments.run_data import RunData
+from popskipjump.experiments.pictures import changed_most, difference, gain_of, picture
 from popskipjump.metrics import Summary, curve_over_queries, summarise
+from popskipjump.runs.data import RunData
 from popskipjump.types import Status
 
 ROWS = 30  # images shown of each run, unless another number is asked for
@@ -35,6 +35,7 @@ class ImageView(NamedTuple):
 
     image: int
     label: int
+    reached: str  # "7 → 9"
     target: int | None
     status: str
     meaning: str
@@ -48,7 +49,8 @@ class ImageView(NamedTuple):
     queries: str
     phases: str
     verdict: str
-    sure: bool
+    confirmed: bool
+    changed: list[str]  # for inputs that are no pictures
     sigmoid: SigmoidChart | None
 
 
@@ -60,6 +62,9 @@ class RunView(NamedTuple):
     words: str
     digest: str
     images: int
+    confirmed: int
+    attacked: int
+    made: str  # when, and on what
     states: list[tuple[str, int, str]]  # name, count, meaning
     distance: str
     border: str
@@ -132,6 +137,9 @@ def _view(number: int, name: str, run: RunData, rows: int) -> RunView:
         words=run.spec.words,
         digest=run.spec.digest,
         images=len(run.status),
+        confirmed=sum(status.ended_well for status in run.status),
+        attacked=int(chosen.sum()),
+        made=_made(run),
         states=[(status.name, count, status.value) for status, count in counts.most_common()],
         distance=_summary(run.distances[chosen]),
         border=_summary(run.border_distances[chosen]),
@@ -157,6 +165,7 @@ def _image(run: RunData, row: int) -> ImageView:
     return ImageView(
         image=int(run.image_ids[row]),
         label=int(run.labels[row]),
+        reached=_reached(run, row),
         target=None if run.targets is None else int(run.targets[row]),
         status=status.name,
         meaning=status.value,
@@ -170,9 +179,23 @@ def _image(run: RunData, row: int) -> ImageView:
         queries=f"{run.queries[row]:,}",
         phases=", ".join(f"{name} {count[row]:,}" for name, count in run.queries_by_phase.items() if count[row]),
         verdict=_verdict(run, row),
-        sure=bool(run.verdict_low[row] > 0.5),
+        confirmed=status.ended_well or status is Status.MISCLASSIFIED,
+        changed=changed_most(run.originals[row], run.points[row]),
         sigmoid=_sigmoid(run, row),
     )
+
+
+def _reached(run: RunData, row: int) -> str:
+    reached = -1 if run.adversarial_labels is None else int(run.adversarial_labels[row])
+    return f"{int(run.labels[row])} → {reached if reached >= 0 else '?'}"
+
+
+def _made(run: RunData) -> str:
+    """When the run was last worked on, and with what."""
+    if not run.versions:
+        return ""
+    when, what = run.versions[-1]
+    return f"{when}, " + ", ".join(f"{name} {version}" for name, version in what.items())
 
 
 def _sigmoid(run: RunData, row: int) -> SigmoidChart | None:

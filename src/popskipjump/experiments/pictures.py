@@ -1,4 +1,4 @@
-"""Inputs as pictures inside a page: PNG in a data URI."""
+"""Inputs as pictures inside a page: PNG in a data URI; and in words where they are no pictures."""
 
 from __future__ import annotations
 
@@ -31,6 +31,13 @@ def gain_of(change: np.ndarray) -> float:
     """How much to amplify a change so that it can be seen: a round number."""
     largest = float(np.abs(change).max(initial=0.0))
     return 1.0 if largest == 0 else max(1.0, float(f"{1 / largest:.1g}"))
+
+
+def changed_most(original: np.ndarray, point: np.ndarray, most: int = 5) -> list[str]:
+    """The values that changed most, for inputs that are no pictures: "3: 0.2 → 0.5"."""
+    before, after = original.ravel(), point.ravel()
+    order = np.argsort(-np.abs(after - before))[:most]
+    return [f"{place}: {before[place]:.3g} → {after[place]:.3g}" for place in order if after[place] != before[place]]
 
 
 def _channels_last(values: np.ndarray) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""What all figures of curves share. Figure objects only: nothing here touches matplotlib's global state."""
+"""Common style of all figures of curves. Figure objects only: nothing here touches matplotlib's global state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adversarial accuracy against the size of the attack (section 2, "Adversarial risk and accuracy")."""
+"""Adversarial accuracy as a function of the perturbation size (section 2, "Adversarial risk and accuracy")."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ def adversarial_accuracy(
     p_true_clean: Tensor | None = None,
     p_true_adversarial: Tensor | None = None,
 ) -> Tensor:
-    """Share of right answers when each image may be changed by at most eta.
+    """Accuracy when each image may be perturbed by at most eta.
 
-    An image answers rightly with its clean probability while eta is below its distance, and with that of its
-    adversarial point from there on. The risk takes the worst change of size at most eta, and none is one of them: the
-    smaller of the two probabilities counts, and the accuracy never rises with eta.
+    While eta is below an image's distance, the image counts with its probability of a correct answer without
+    perturbation. From its distance on, the image counts with the smaller of this probability and the one at its
+    adversarial point, because the risk is a maximum over perturbations and no perturbation is one of them. So the
+    accuracy never increases with eta.
 
     Args:
         distances: `(B,)` from each image to its adversarial point; `inf` if it has none, 0 if it is misclassified.
-        etas: `(E,)` sizes of the attack.
-        p_true_clean: `(B,)` probability of the true class at the image; None is 1.
-        p_true_adversarial: `(B,)` the same at the adversarial point; None is 0.
+        etas: `(E,)` perturbation sizes.
+        p_true_clean: `(B,)` probability of the true class at the image; None means 1.
+        p_true_adversarial: `(B,)` probability of the true class at the adversarial point; None means 0.
 
     Returns:
         `(E,)` in [0, 1].

@@ -1,4 +1,4 @@
-"""How far the noiseless border is, along the ray that an attack found (section 4, "border distance")."""
+"""Border distance: distance to the noiseless decision boundary along the ray that an attack found (section 4)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FAR = 1e4
 
 @dataclass(frozen=True)
 class _Rays:
-    """The rays from originals through points, and where their noiseless decision is adversarial."""
+    """Rays from originals through points, with the noiseless decision along them."""
 
     white_box: WhiteBox
     criterion: Criterion
@@ -32,12 +32,12 @@ class _Rays:
     bounds: Bounds
 
     def at(self, rows: Tensor, position: Tensor) -> Tensor:
-        """Points of some rays (position 0: the original, 1: the point): `(R,)`, `(R,)` -> `(R, d)`."""
-        # lerp meets both ends exactly, so that a point which is adversarial by a hair's breadth stays so
+        """Points on rays at given positions (0: the original, 1: the point): `(R,)`, `(R,)` -> `(R, d)`."""
+        # lerp returns both ends exactly, so that a point that is barely adversarial stays adversarial
         return clip(torch.lerp(self.original[rows], self.points[rows], per_row(position)), self.bounds)
 
     def adversarial(self, rows: Tensor, position: Tensor) -> Tensor:
-        """Whether the noiseless decision there is adversarial, asked in chunks: `(R,)`, `(R,)` -> bool `(R,)`."""
+        """Whether the noiseless decision at each position is adversarial: `(R,)`, `(R,)` -> bool `(R,)`."""
         size = chunk_rows(self.original.shape[1], _MAX_ROWS)
         device = device_of(self.white_box)
         found = torch.empty(len(rows), dtype=torch.bool, device=rows.device)
@@ -64,25 +64,26 @@ def border_distance(
 ) -> Tensor:
     """Distance from each original to the first change of the noiseless decision on the ray through its point.
 
-    The ray is looked at in `steps` places, and the first cell with a change is halved `bisections` times; a change
-    that comes and goes within one cell is not seen. Never counted: the paper allows it for evaluation only.
+    The decision is evaluated at `steps` positions of the ray, and the first interval with a change is bisected
+    `bisections` times. Two changes within one interval are missed. These calls are not counted as queries: the paper
+    uses them for evaluation only.
 
     Args:
         white_box: noiseless labels of the base classifier.
         original: `(B, *S)` x_*.
-        points: `(B, *S)` what the attack returned; may lie on either side of the border.
+        points: `(B, *S)` returned by the attack; may lie on either side of the boundary.
         labels: `(B,)` true classes.
-        norm: "l2" or "linf", or a norm; it measures the distance, and the ray is straight in both.
-        bounds: places beyond are moved to the nearest point within, and measured there.
+        norm: "l2" or "linf", or a norm, in which the distance is measured; the ray is straight in every norm.
+        bounds: positions outside are clipped to the bounds, and their distance is measured after clipping.
         targets: `(B,)` the classes that count as adversarial; None counts every class but the true one.
-        steps: places looked at.
-        reach: how far the ray is followed, as a multiple of the point's own distance; None looks up to twice that
-            evenly and then, in ever longer steps, to where all coordinates have met the bounds.
-        bisections: halvings of the first cell with a change.
+        steps: number of positions evaluated.
+        reach: how far the ray is followed, as a multiple of the point's own distance. None evaluates even steps up to
+            twice the distance, and then geometrically growing steps until all coordinates are at the bounds.
+        bisections: number of halvings of the first interval with a change.
 
     Returns:
-        `(B,)`: `inf` where no border is met (also where the point is the original, or not finite), 0 where the
-        original itself is adversarial.
+        `(B,)`: `inf` where the ray meets no boundary (also where the point equals the original, or is not finite), 0
+        where the original itself is adversarial.
     """
     _check_batch(original, points, labels, targets)
     _check_search(steps, reach, bisections)
@@ -111,7 +112,7 @@ def border_distance(
 
 
 def _bisected(rays: _Rays, rows: Tensor, low: Tensor, high: Tensor, bisections: int) -> Tensor:
-    """The adversarial end of the interval that remains: all `(R,)`."""
+    """Bisect `[low, high]` and return the adversarial end of the final interval: all `(R,)`."""
     for _ in range(bisections):
         middle = (low + high) / 2
         beyond = rays.adversarial(rows, middle)
@@ -120,22 +121,22 @@ def _bisected(rays: _Rays, rows: Tensor, low: Tensor, high: Tensor, bisections: 
 
 
 def _far_places(steps: int) -> Tensor:
-    """Where to look beyond `_NEAR`: in even ratios up to `_FAR`, `(P,)`."""
+    """Geometrically spaced positions from `_NEAR` to `_FAR`, `(P,)`."""
     return torch.logspace(math.log10(_NEAR), math.log10(_FAR), steps + 1, dtype=torch.float64)[1:]
 
 
 def _places(steps: int, reach: float) -> Tensor:
-    """Where to look: evenly spaced in `(0, reach]`, and the point itself at 1, `(P,)` in order."""
+    """Evenly spaced positions in `(0, reach]`, and the point itself at position 1: `(P,)`, increasing."""
     even = torch.arange(1, steps + 1, dtype=torch.float64) * (reach / steps)
     return even if reach < 1 else torch.unique(torch.cat((even, torch.ones(1, dtype=torch.float64))))
 
 
 def _first_change(rays: _Rays, rows: Tensor, places: Tensor, start: float = 0.0) -> tuple[Tensor, Tensor, Tensor]:
-    """The rays with an adversarial place, the last place `(F,)` before the first such and that place `(F,)`."""
+    """Rays with an adversarial position: row `(F,)`, last position before the first adversarial one, and that one."""
     every = rays.adversarial(rows.repeat_interleave(len(places)), places.repeat(len(rows)))
     hit = every.reshape(len(rows), len(places))
     some = hit.any(dim=1)
-    first = hit[some].to(torch.int8).argmax(dim=1)  # the earliest of equals
+    first = hit[some].to(torch.int8).argmax(dim=1)  # argmax returns the first maximum
     before = torch.cat((places.new_full((1,), start), places))
     return rows[some], before[first], places[first]
 

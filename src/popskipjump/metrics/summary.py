@@ -1,4 +1,4 @@
-"""The paper's way to sum up many images: the median, with the 40th and the 60th percentile around it."""
+"""The paper's summary over images: the median, with the 40th and the 60th percentile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Number = TypeVar("Number", float, Tensor)
 
 
 class Summary(NamedTuple):
-    """Median and 40th and 60th percentile of some images' values."""
+    """Median, 40th and 60th percentile of a value over images."""
 
     median: float
     low: float  # 40th percentile
@@ -24,7 +24,7 @@ class Summary(NamedTuple):
 
 
 def summarise(values: Tensor | ArrayLike) -> Summary:
-    """Sum up `(B,)` values, leaving none out: an image never fooled counts with its `inf`."""
+    """Summarise `(B,)` values; an image without an adversarial point counts as `inf` and is not left out."""
     source = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
     ordered = np.sort(np.asarray(source, dtype=np.float64), axis=None)
     if not ordered.size:
@@ -39,7 +39,7 @@ def summarise(values: Tensor | ArrayLike) -> Summary:
 
 
 def _quantile(ordered: list[float], percent: int) -> float:
-    """A percentile by linear interpolation, also between infinities."""
+    """Percentile by linear interpolation; infinite values are allowed."""
     whole, part = divmod(percent * (len(ordered) - 1), 100)
     below = ordered[whole]
     if part == 0 or below == ordered[whole + 1]:

@@ -1,4 +1,4 @@
-"""Networks, their weights, and images to attack."""
+"""Model zoo: networks, their weights, and readers of image data sets."""
 
 from popskipjump.zoo.densenet import DenseNet121Cifar, densenet121_key
 from popskipjump.zoo.embedded import mnist_images, mnist_model

@@ -23,14 +23,18 @@ def read_cifar_batches(folder: Path, split: str) -> Raw:
     binary = [folder / f"{name}.bin" for name in BATCHES[split]]
     pickled = [folder / name for name in BATCHES[split]]
     if all(path.is_file() for path in binary):
-        parts = [_read_binary(path) for path in binary]
+        paths, read = binary, _read_binary
     elif all(path.is_file() for path in pickled):
-        parts = [_read_pickled(path) for path in pickled]
+        paths, read = pickled, _read_pickled
     else:
         raise DataError(
             f"{folder} does not hold all of {', '.join(BATCHES[split])}, with or without .bin. "
             "Pass the folder that the CIFAR-10 archive unpacks to (cifar-10-batches-bin or cifar-10-batches-py)."
         )
+    try:
+        parts = [read(path) for path in paths]
+    except OSError as error:
+        raise DataError(f"{folder} cannot be read ({error.strerror or error}). Check its permissions.") from error
     images, labels = zip(*parts, strict=True)
     return np.concatenate(images), np.concatenate(labels)
 

@@ -1,4 +1,4 @@
-"""DenseNet-121 for 32 x 32 images (Huang et al., CVPR 2017), and the names its published weights go by."""
+"""DenseNet-121 for 32 x 32 images (Huang et al., CVPR 2017), and the key names of its published weights."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DenseNet121Cifar(nn.Module):
     Args:
         classes: number of logits.
         drop_rate: dropout on the output of every dense layer, as nn.Dropout modules.
-        layout: whose weights it can hold. The published ones differ in what no shape shows, so name the origin:
+        layout: origin of the weights. Published variants differ in ways that the shapes do not show:
             "kuangliu": a bare convolution as stem, newest channels first;
             "torchvision": convolution, normalisation and ReLU as stem, newest channels last;
             "huyvnphan": as "torchvision", then a max-pooling of stride 2;
@@ -104,7 +104,7 @@ class _Stem(nn.Module):
 
 
 class _DenseLayer(nn.Module):
-    """`(N, C, H, W)` to `(N, C + 32, H, W)`: its input beside 32 new channels."""
+    """Dense layer, `(N, C, H, W)` to `(N, C + 32, H, W)`: the input concatenated with 32 new channels."""
 
     def __init__(self, channels: int, drop_rate: float, newest_first: bool) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ def _normalization(mean: Sequence[float] | None, std: Sequence[float] | None) ->
 
 
 def _from_0(number: str) -> int:
-    """Most files count from 1."""
+    """Convert a block number to a 0-based index, because most files count from 1."""
     return int(number) - 1
 
 

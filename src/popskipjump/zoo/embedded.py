@@ -1,4 +1,4 @@
-"""A model and images inside the package, for a first run without any download."""
+"""The MNIST model and images that ship with the package, for a first run without a download."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def mnist_model() -> MnistCnn:
 
     Each call returns a new module, so that changing one (its mode, its weights) does not change another.
     """
-    with torch.random.fork_rng(devices=[]):  # the initial weights, lost at once, must not advance the user's stream
+    with torch.random.fork_rng(devices=[]):  # initialisation must not advance the global generator
         model = MnistCnn()
     with resources.as_file(resources.files(PACKAGE) / "assets" / WEIGHTS) as path:
         return load_weights(model, path).eval()

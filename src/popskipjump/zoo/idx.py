@@ -14,6 +14,7 @@ from popskipjump.errors import DataError
 UNSIGNED_BYTE = 0x08  # the idx code of the only element type MNIST uses
 GZIP_MAGIC = b"\x1f\x8b"
 SIDE = 28
+MOST_BYTES = 256 << 20  # largest unpacked file accepted; MNIST's largest has 47 million bytes
 CLASSES = 10
 STEMS = {"train": "train", "test": "t10k"}
 
@@ -66,18 +67,22 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
 
 
 def _content(path: Path) -> bytes:
-    """The bytes of a file, unpacked if they are gzip's, whatever the file's name says."""
-    raw = path.read_bytes()
-    if raw[:2] != GZIP_MAGIC:
-        return raw
+    """The bytes of a file, decompressed if the content is gzip, whatever the file name."""
     try:
-        return gzip.decompress(raw)
+        raw = path.read_bytes()
+        if raw[:2] != GZIP_MAGIC:
+            return raw
+        with gzip.open(path) as file:
+            content = file.read(MOST_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} is a damaged gzip file ({error}). Download it again.") from error
+        raise DataError(f"{path} cannot be read, or is a damaged gzip file ({error}). Download it again.") from error
+    if len(content) > MOST_BYTES:
+        raise DataError(f"{path} expands to more than {MOST_BYTES:,} bytes: it is not MNIST. Download it again.")
+    return content
 
 
 def _find(folder: Path, stem: str, dimensions: int) -> Path:
-    """The first file there of the four spellings in use."""
+    """The first existing file among the four file names in use."""
     names = [f"{stem}{joint}idx{dimensions}-ubyte{ending}" for joint in "-." for ending in ("", ".gz")]
     for name in names:
         if (folder / name).is_file():

@@ -13,7 +13,7 @@ from popskipjump.errors import InputError
 class Normalize(nn.Module):
     """`(x - mean) / std` for each channel of `(N, C, H, W)`.
 
-    The numbers are buffers that no file of weights holds: they belong to the network's definition.
+    Mean and standard deviation are non-persistent buffers: they belong to the architecture, not to the weights.
 
     Args:
         mean: C numbers.

@@ -36,7 +36,7 @@ _TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 @dataclass(frozen=True)
 class _Name:
-    """A known Python name: a token, never the object itself."""
+    """A token for a known Python name; never the object itself."""
 
     role: str
 
@@ -55,7 +55,7 @@ class _RefusedError(Exception):
 
 @dataclass
 class _Reader:
-    """The machine's state: a stack, the heights at which marks were set, and the values to come back to."""
+    """State of the pickle machine: the stack, the positions of marks, and the memo."""
 
     stack: list[Any] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)

@@ -6,13 +6,13 @@ Every reader returns images as float32 in [0, 1] with the images along the first
 from __future__ import annotations
 
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from popskipjump import npz
 from popskipjump.errors import DataError, UnknownNameError
 from popskipjump.zoo.cifar import read_cifar_batches
 from popskipjump.zoo.idx import read_idx_pair
@@ -87,23 +87,43 @@ def _folder(folder: str | Path, split: str) -> Path:
     return folder
 
 
+def read_targets(path: str | Path, count: int) -> NDArray[np.int64]:
+    """The array `targets` of an npz file: one class to reach for each of `count` images.
+
+    Raises:
+        DataError: there is none, or one that does not fit.
+    """
+    found = _arrays_of(Path(path), ("targets",))
+    if "targets" not in found:
+        raise DataError(f"{path} has no array targets, only {npz.names_in(path)}: one class per image is needed.")
+    targets = found["targets"]
+    if targets.shape != (count,) or targets.dtype.kind not in "iu" or int(targets.min()) < 0:
+        raise DataError(f"targets in {path} must be {count} integers >= 0, not {targets.dtype} of {targets.shape}.")
+    return targets.astype(np.int64)
+
+
 def _npz_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     if not path.is_file():
         raise DataError(f"there is no file {path}. {NPZ_ADVICE}")
-    if not zipfile.is_zipfile(path):  # np.load would take a lone array or try a pickle
-        raise DataError(f"{path} is not an npz file. {NPZ_ADVICE}")
+    found = _arrays_of(path, ("images", "labels"))
+    missing = [name for name in ("images", "labels") if name not in found]
+    if missing:
+        names = npz.names_in(path)
+        raise DataError(f"{path} has no array {' and no array '.join(missing)}, only {names}. {NPZ_ADVICE}")
+    return found["images"], found["labels"]
+
+
+def _arrays_of(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            missing = [name for name in ("images", "labels") if name not in archive.files]
-            if missing:
-                raise DataError(
-                    f"{path} has no array {' and no array '.join(missing)}, only {archive.files}. {NPZ_ADVICE}"
-                )
-            return archive["images"], archive["labels"]
-    except DataError:
-        raise
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"an array in {path} cannot be read ({error}). {NPZ_ADVICE}") from error
+        if not zipfile.is_zipfile(path):
+            raise DataError(f"{path} is not an npz file. {NPZ_ADVICE}")
+        return npz.read_arrays(path, names)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror or error}). {NPZ_ADVICE}") from error
+    except DataError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise DataError(f"{path} cannot be read: {error}. {NPZ_ADVICE}") from error
 
 
 def _float_images(images: NDArray[Any], path: Path, bounds: tuple[float, float]) -> NDArray[np.float32]:

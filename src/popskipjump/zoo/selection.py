@@ -1,4 +1,4 @@
-"""Which test images to attack: those a noisy classifier gets right often enough (as the paper chooses them)."""
+"""Selection of test images that a noisy classifier labels correctly often enough (the paper's rule)."""
 
 from __future__ import annotations
 

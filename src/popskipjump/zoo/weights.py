@@ -53,7 +53,7 @@ def _read(path: Path) -> dict[str, Tensor]:
         raise DataError(f"there is no weights file {path}. Check the path; it must name a safetensors file.")
     try:
         return load_file(path)
-    except SafetensorError as error:
+    except (SafetensorError, OSError, ValueError, RuntimeError, TypeError, KeyError, OverflowError) as error:
         raise DataError(
             f"{path} is not a (complete) safetensors file ({error}). Convert a checkpoint that you trust with "
             'safetensors.torch.save_file(torch.load("net.pt", weights_only=True), "net.safetensors").'

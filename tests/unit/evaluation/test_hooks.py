@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from popskipjump import Plane, QuickSkipJump, Recorded, Status, evaluate
+from popskipjump import Hooks, Plane, QuickSkipJump, Recorded, Status, evaluate
+from popskipjump.attacks.starts.given import GivenStart
 
 IMAGES = np.array([[0.2, 0.2, 0.2, 0.2], [0.1, 0.3, 0.2, 0.4]], dtype=np.float32)
 OPTIONS = {"iterations": 2, "verdict": 5, "image_ids": [7, 4]}
@@ -26,7 +27,9 @@ def test_a_wrapped_oracle_sees_every_query_under_its_image_and_number():
         wrapped.append(Watching(oracle))
         return wrapped[0]
 
-    report = evaluate(Plane(torch.ones(4), 2.0), IMAGES, [0, 0], "hsj", votes=3, wrap_oracle=wrap, **OPTIONS)
+    report = evaluate(
+        Plane(torch.ones(4), 2.0), IMAGES, [0, 0], "hsj", votes=3, hooks=Hooks(wrap_oracle=wrap), **OPTIONS
+    )
     assert [len(seen[7]), len(seen[4])] == report.queries.tolist()
     assert all(numbers == list(range(len(numbers))) for numbers in seen.values())
     assert report.border_distances is not None, "the white box is that of the oracle within"
@@ -50,7 +53,7 @@ def test_an_interruption_is_passed_on_if_asked_for(after):
         evaluate(labels, IMAGES, [0, 0], "hsj", **OPTIONS)
         after = len(calls) - 1
     with pytest.raises(KeyboardInterrupt):
-        evaluate(stopping(after)[0], IMAGES, [0, 0], "hsj", keep_interrupted=False, **OPTIONS)
+        evaluate(stopping(after)[0], IMAGES, [0, 0], "hsj", hooks=Hooks(keep_interrupted=False), **OPTIONS)
 
 
 def test_an_interruption_keeps_what_was_found_otherwise():
@@ -75,7 +78,7 @@ def test_the_probes_are_as_many_as_the_last_search_asked():
 
 def test_a_search_of_a_part_of_a_line_has_its_probes_on_the_whole_line():
     plane = Plane(torch.ones(4), 2.0)
-    first = evaluate(plane, IMAGES, [0, 0], QuickSkipJump(start=None, iterations=0), verdict=0)
+    first = evaluate(plane, IMAGES, [0, 0], QuickSkipJump(start=GivenStart(), iterations=0), verdict=0)
     assert first.probes.asked.sum(axis=1).tolist() == first.queries_by_phase["search"].tolist()
     later = evaluate(plane, IMAGES, [0, 0], "qsj", iterations=5, verdict=0)
     wide = 1 / len(later.probes.position)

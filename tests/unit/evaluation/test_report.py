@@ -7,14 +7,14 @@ import pytest
 import torch
 from evaluation_toys import PLANE, Asked, D, images_of, zeros
 
-from popskipjump import HopSkipJump, evaluate
+from popskipjump import Hooks, HopSkipJump, evaluate
 
 
 @pytest.fixture(scope="module")
 def report():
     images = images_of(4)
     images[3] = 0.9  # misclassified
-    return evaluate(PLANE, images, zeros(4), noise="flip:0.1", iterations=12, seed=1)
+    return evaluate(PLANE, images, zeros(4), "psj", noise="flip:0.1", iterations=12, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_an_attack_without_a_sigmoid_reports_none():
 
 def test_a_report_says_what_was_run_and_how_it_ended(report):
     text = str(report)
-    assert text.splitlines()[0] == "psj, noise flip:0.1: 4 images"
+    assert text.splitlines()[0] == "psj, noise flip:0.1: 4 of 4 images confirmed adversarial"
     assert "    3  FINISHED: all iterations were done" in text
     assert "    1  MISCLASSIFIED:" in text
 
@@ -79,7 +79,7 @@ def test_a_report_gives_medians_over_the_attacked_images(report):
 
 def test_votes_and_settings_stand_in_the_title():
     text = str(evaluate(PLANE, images_of(), zeros(), HopSkipJump(), votes=3, iterations=1))
-    assert text.startswith("HopSkipJump, 3 votes, noise none: 3 images")
+    assert text.startswith("HopSkipJump, 3 votes, noise none: 3 of 3 images confirmed")
 
 
 def test_a_report_on_nothing_attacked_prints(unlucky):
@@ -97,7 +97,7 @@ def test_a_report_without_a_white_box_prints():
 
 def test_the_phases_add_up_to_the_queries(report):
     assert (sum(report.queries_by_phase.values()) == report.queries).all()
-    assert {"check", "start", "search", "direction", "verdict"} <= set(report.queries_by_phase)
+    assert {"check", "start", "search", "direction", "settle"} <= set(report.queries_by_phase)
 
 
 def test_the_border_trace_falls_to_the_border(report):
@@ -137,7 +137,12 @@ def test_a_border_trace_needs_the_points():
 def test_progress_and_queries_are_told_as_they_come():
     told, asked = [], []
     report = evaluate(
-        PLANE, images_of(), zeros(), iterations=3, on_progress=told.append, on_queries=asked.append, votes=3
+        PLANE,
+        images_of(),
+        zeros(),
+        iterations=3,
+        votes=3,
+        hooks=Hooks(on_progress=told.append, on_queries=asked.append),
     )
     assert [p.iteration for p in told] == [0, 1, 2, 3]
     assert sum(asked) == report.queries.sum()

@@ -9,7 +9,7 @@ import numpy as np
 
 from popskipjump.experiments.reproduce import QUICK, Evidence, Experiment, Setup
 from popskipjump.experiments.reproduce.base import Way
-from popskipjump.experiments.runner import RunData
+from popskipjump.runs.collect import RunData
 from popskipjump.storage import RunSpec
 from popskipjump.types import Status
 

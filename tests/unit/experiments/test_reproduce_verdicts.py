@@ -9,9 +9,9 @@ from reproduce_toys import SETUP, evidence_of, run_with
 from popskipjump import BoundaryAttack, HopSkipJump, PopSkipJump
 from popskipjump.experiments.reproduce import DEFAULT, EXPERIMENTS, PAPER, QUICK, Setup
 from popskipjump.experiments.reproduce.base import FEWEST, Way, judged
-from popskipjump.experiments.reproduce.cosine import BORDERS, COUNTS, analytic
+from popskipjump.experiments.reproduce.figures.cosine import BORDERS, COUNTS, analytic
+from popskipjump.experiments.reproduce.figures.timing import VARIANTS
 from popskipjump.experiments.reproduce.numbers import all_of, compare, farther_for_as_many
-from popskipjump.experiments.reproduce.timing import VARIANTS
 
 UNCAPPED = Setup("mnist", (1, 28, 28), replace(PAPER, table_images=5, images=5, votes_images=5))
 

@@ -162,6 +162,12 @@ def test_an_image_does_not_depend_on_its_batch():
     assert torch.equal(alone, whole)
 
 
+@pytest.mark.parametrize("bisections", [0, 1, 3, 7])
+def test_the_adversarial_end_of_what_remains_is_measured(bisections):
+    found = border_distance(Bands(0.51), line(0.0), line(1.0), zeros(1), bisections=bisections)
+    assert 0.51 < float(found) <= 0.51 + 2 / 64 / 2**bisections
+
+
 def test_more_bisections_come_closer():
     def miss(bisections):
         return abs(float(border_distance(Bands(0.51), line(0.0), line(1.0), zeros(1), bisections=bisections)) - 0.51)

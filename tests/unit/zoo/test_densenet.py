@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from popskipjump.errors import DataError
-from popskipjump.experiments.source import source_of
+from popskipjump.runs.source import source_of
 from popskipjump.zoo import DenseNet121Cifar, densenet121_key, load_weights
+from popskipjump.zoo.densenet import Layout
 
 Names = Callable[[str, int, int], str]
 BLOCKS = (6, 12, 24, 16)
@@ -54,7 +55,7 @@ def weiaicunzai_name(part: str, block: int, layer: int) -> str:
     return f"features.{folder}.bottle_neck_layer_{layer}.bottle_neck.{place}"
 
 
-STYLES: dict[str, tuple[str, Names]] = {  # layout, names
+STYLES: dict[str, tuple[Layout, Names]] = {  # layout, names
     "kuangliu": ("kuangliu", kuangliu_name),
     "torchvision": ("torchvision", torchvision_name),
     "old torchvision": ("torchvision", old_torchvision_name),

@@ -34,7 +34,7 @@ def python2_batch(pixels: np.ndarray = PIXELS, labels: list[int] = LABELS) -> by
     array += b"(K\x01K" + bytes([rows]) + b"M" + struct.pack("<H", columns) + b"\x86q\x0d" + dtype
     array += b"\x89T" + struct.pack("<i", pixels.size) + pixels.tobytes() + b"q\x14tq\x15b"
     numbers = b"]q\x05(" + b"".join(b"K" + bytes([label]) for label in labels) + b"e"
-    names = b"]q\x17(" + text("a.png") + b"q\x18" + b"h\x18" * (rows - 1) + b"e"
+    names: bytes = b"]q\x17(" + text("a.png") + b"q\x18" + b"h\x18" * (rows - 1) + b"e"
     items = (
         text("batch_label") + b"q\x02" + text("testing batch 1 of 1") + b"q\x03" + text("labels") + b"q\x04" + numbers
     )

@@ -8,6 +8,7 @@ import pytest
 
 from popskipjump.errors import DataError, InputError
 from popskipjump.zoo import read_cifar10, read_mnist, read_npz
+from popskipjump.zoo.readers import Split
 
 PIXELS = np.random.default_rng(0).integers(0, 256, size=(4, 3072), dtype=np.uint8)
 DIGITS = PIXELS[:, :784].reshape(4, 28, 28)
@@ -145,7 +146,8 @@ def test_what_is_no_npz_is_refused(tmp_path):
 
 
 def test_the_whole_mnist_is_read(data_folder):
-    for split, count in (("train", 60_000), ("test", 10_000)):
+    counts: dict[Split, int] = {"train": 60_000, "test": 10_000}
+    for split, count in counts.items():
         images, labels = read_mnist(data_folder / "mnist", split)
         assert images.shape == (count, 1, 28, 28)
         assert labels.shape == (count,)

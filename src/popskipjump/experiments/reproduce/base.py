@@ -11,10 +11,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from popskipjump import BoundaryAttack, Count, HopSkipJump, Pool, PopSkipJump, TorchModel
+from popskipjump import BoundaryAttack, DirectionCount, HopSkipJump, Pool, PopSkipJump, TorchModel
 from popskipjump.errors import InputError
 from popskipjump.experiments.reproduce.presets import Size
-from popskipjump.experiments.run_data import RunData
+from popskipjump.runs.data import RunData
 
 AttackConfig = PopSkipJump | HopSkipJump | BoundaryAttack
 Cell = str | float | int | None
@@ -94,7 +94,7 @@ class Setup:
         """PSJ; under noise that may need a million queries, with the preset's caps."""
         if is_heavy(noise):
             changes = {
-                "count": Count(limit=self.size.most_directions),
+                "count": DirectionCount(limit=self.size.most_directions),
                 "search_limit": self.size.most_searched,
             } | changes
         return Way(PopSkipJump(**({"iterations": self.size.iterations} | changes)), noise)

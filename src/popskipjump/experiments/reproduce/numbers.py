@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from popskipjump.experiments.run_data import RunData
 from popskipjump.metrics import Summary, summarise
+from popskipjump.runs.data import RunData
 
 RESAMPLES = 400
 RESAMPLING_SEED = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from popskipjump import Count, PopSkipJump
+from popskipjump import DirectionCount, PopSkipJump
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ class Size:
     @property
     def is_capped(self) -> bool:
         """Whether PSJ has less than its own limits under noise other than flips."""
-        return self.most_directions < Count().limit or self.most_searched < PopSkipJump().search_limit
+        return self.most_directions < DirectionCount().limit or self.most_searched < PopSkipJump().search_limit
 
     def without_caps(self) -> Size:
         """The same with PSJ's own limits, so that a claim can be refuted; it may take ten times as long."""
         if not self.is_capped:
             return self
-        directions, searched = Count().limit, PopSkipJump().search_limit
+        directions, searched = DirectionCount().limit, PopSkipJump().search_limit
         return replace(self, name=f"{self.name}, no caps", most_directions=directions, most_searched=searched)
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from popskipjump.errors import UnknownNameError
-from popskipjump.experiments.reproduce.accuracy import AdversarialAccuracy
 from popskipjump.experiments.reproduce.base import Experiment
-from popskipjump.experiments.reproduce.cosine import Cosine
-from popskipjump.experiments.reproduce.levels import NoiseLevel, NoiseLevelComplete
-from popskipjump.experiments.reproduce.noise_model import NoiseModel
-from popskipjump.experiments.reproduce.radius import Radius
-from popskipjump.experiments.reproduce.sample_factor import SampleFactor
-from popskipjump.experiments.reproduce.sigmoids import Sigmoids
-from popskipjump.experiments.reproduce.tables import Table1, Table2, Table3
-from popskipjump.experiments.reproduce.timing import Acceleration, QueriesAndTime
-from popskipjump.experiments.reproduce.votes import VotesRatio
-from popskipjump.experiments.reproduce.white_box import WhiteBox
+from popskipjump.experiments.reproduce.figures.accuracy import AdversarialAccuracy
+from popskipjump.experiments.reproduce.figures.cosine import Cosine
+from popskipjump.experiments.reproduce.figures.levels import NoiseLevel, NoiseLevelComplete
+from popskipjump.experiments.reproduce.figures.noise_model import NoiseModel
+from popskipjump.experiments.reproduce.figures.radius import Radius
+from popskipjump.experiments.reproduce.figures.sample_factor import SampleFactor
+from popskipjump.experiments.reproduce.figures.sigmoids import Sigmoids
+from popskipjump.experiments.reproduce.figures.tables import Table1, Table2, Table3
+from popskipjump.experiments.reproduce.figures.timing import Acceleration, QueriesAndTime
+from popskipjump.experiments.reproduce.figures.votes import VotesRatio
+from popskipjump.experiments.reproduce.figures.white_box import WhiteBox
 
 ALL = "all"
 EXPERIMENTS: dict[str, Experiment] = {

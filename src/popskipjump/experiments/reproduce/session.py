@@ -16,7 +16,8 @@ from popskipjump import __version__
 from popskipjump.experiments.reproduce.base import Evidence, Experiment, Finding, WhiteBoxAttack
 from popskipjump.experiments.reproduce.pages import Origin, load_arrays, save_arrays, write_experiment
 from popskipjump.experiments.reproduce.study import MEASURED, Job, Study, found_runs, make
-from popskipjump.experiments.runner import RunProgress
+from popskipjump.runs.collect import RunProgress
+from popskipjump.runs.engine import Engine
 
 
 class Outcome(NamedTuple):
@@ -44,6 +45,7 @@ def reproduce(
     command: str,
     white_box: Mapping[str, WhiteBoxAttack],
     hooks: Hooks,
+    engine: Engine | None = None,
 ) -> Iterator[Outcome]:
     """Make the runs that are missing, and write the folder of each experiment as soon as it has its own.
 
@@ -55,13 +57,14 @@ def reproduce(
         command: what the user typed.
         white_box: attacks for the experiments that need them.
         hooks: for a progress bar.
+        engine: where images are attacked; see `collect`.
     """
     left = list(jobs)
     for experiment in experiments:
         needed = {ask.way for ask in experiment.plan(study.setup)}
         for job in [job for job in left if job.way in needed]:
             hooks.on_job(job)
-            make(study, job, out, hooks.on_queries, hooks.on_progress)
+            make(study, job, out, hooks.on_queries, hooks.on_progress, engine)
             left.remove(job)
         hooks.on_experiment(experiment)
         evidence = evidence_of(study, experiment, out, white_box)

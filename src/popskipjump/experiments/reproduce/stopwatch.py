@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from popskipjump import PopSkipJump, evaluate
+from popskipjump import Hooks, PopSkipJump, evaluate
 from popskipjump.attacks import Problem, Progress
-from popskipjump.attacks.border import Border, Direction, Locate
+from popskipjump.attacks.border import Border
+from popskipjump.attacks.protocols import Begun, Direction, Move, Search, Window
 from popskipjump.experiments.reproduce.base import AttackConfig, Lab, Way
 from popskipjump.types import Status
 
@@ -36,7 +37,7 @@ class Stopwatch:
         self.seconds[part] += time.perf_counter() - began
 
     def mark(self, progress: Progress) -> None:
-        """After an iteration; see `evaluate(on_progress=)`."""
+        """After an iteration; see `Hooks`."""
         self.marks.append(time.perf_counter() - self.began)
 
 
@@ -44,26 +45,57 @@ class Stopwatch:
 class _TimedSearch:
     """A search, timed."""
 
-    search: Locate
+    search: Search[Any]
     watch: Stopwatch
 
+    @property
+    def per_step(self) -> int:
+        return self.search.per_step
+
+    @property
+    def models_noise(self) -> bool:
+        return self.search.models_noise
+
+    def begin(self, images: int) -> Any:
+        return self.search.begin(images)
+
     def __call__(
-        self, problem: Problem, rows: Tensor, outer: Tensor, iteration: int, previous: Border | None
-    ) -> Border:
+        self,
+        problem: Problem,
+        rows: Tensor,
+        outer: Tensor,
+        window: Window | None,
+        iteration: int,
+        previous: Border | None,
+        state: Any,
+    ) -> tuple[Border, Any]:
         with self.watch.timing("search"):
-            return self.search(problem, rows, outer, iteration, previous)
+            return self.search(problem, rows, outer, window, iteration, previous, state)
 
 
 @dataclass(frozen=True, eq=False)
 class _TimedDirection:
     """A gradient estimate, timed."""
 
-    direction: Direction
+    direction: Direction[Any]
     watch: Stopwatch
 
-    def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
+    @property
+    def fewest(self) -> int:
+        return self.direction.fewest
+
+    def begin(self, problem: Problem, begun: Begun) -> Any:
+        return self.direction.begin(problem, begun)
+
+    def far(self, state: Any) -> Tensor | None:
+        return self.direction.far(state)
+
+    def learn(self, problem: Problem, before: Border, found: Border, move: Move, state: Any) -> Any:
+        return self.direction.learn(problem, before, found, move, state)
+
+    def __call__(self, problem: Problem, border: Border, iteration: int, state: Any) -> tuple[Tensor, Any]:
         with self.watch.timing("direction"):
-            return self.direction(problem, border, iteration)
+            return self.direction(problem, border, iteration, state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +115,7 @@ class Timed:
         walk = self.config.build(dimension)
         return replace(
             walk,
-            locate=_TimedSearch(walk.locate, self.watch),
+            search=_TimedSearch(walk.search, self.watch),
             direction=_TimedDirection(walk.direction, self.watch),
         )
 
@@ -105,7 +137,7 @@ def timed_run(lab: Lab, way: Way) -> dict[str, np.ndarray]:
         seed=lab.seed,
         verdict=0,
         image_ids=lab.image_ids[:count],
-        on_progress=watch.mark,
+        hooks=Hooks(on_progress=watch.mark),
     )
     if Status.INTERRUPTED in report.status:
         raise KeyboardInterrupt

@@ -17,16 +17,17 @@ from popskipjump.errors import InputError, NotARunError
 from popskipjump.experiments.reproduce.base import Ask, Experiment, Lab, Setup, Way, WhiteBoxAttack
 from popskipjump.experiments.reproduce.pages import load_arrays, save_arrays
 from popskipjump.experiments.reproduce.presets import Size
-from popskipjump.experiments.run_data import RunData
-from popskipjump.experiments.runner import RunProgress, Source, collect
 from popskipjump.noise import Cropping, Dropout
 from popskipjump.noise.selection import correct_probability
+from popskipjump.runs.collect import RunProgress, Source, collect
+from popskipjump.runs.data import RunData
+from popskipjump.runs.engine import Engine
 from popskipjump.storage import RunFolder, RunSpec
 
 CROP = 22  # the paper keeps images that are answered rightly with probability 0.75 under this crop
 AT_LEAST = 0.75
 TOGETHER = 30  # images that one call of the network takes at about the price of one
-MEASURED_SCHEMA = 1  # raised when an experiment measures something else than before
+MEASURED_SCHEMA = 2  # raised when an experiment measures something else than before
 RUNS, MEASURED = "runs", "measured"  # folders beside the experiments' own
 
 
@@ -181,10 +182,12 @@ def make(
     out: Path,
     on_queries: Callable[[int], None],
     on_progress: Callable[[RunProgress], None],
+    engine: Engine | None = None,
 ) -> None:
     """Make a run, or what is missing of it; it is kept as it grows."""
     ids = [int(i) for i in study.image_ids[: job.images]]
-    collect(study.spec(job.way), ids, out / RUNS, source=study.source, on_queries=on_queries, on_progress=on_progress)
+    hooks = {"on_queries": on_queries, "on_progress": on_progress}
+    collect(study.spec(job.way), ids, out / RUNS, source=study.source, engine=engine, **hooks)  # type: ignore[arg-type]
 
 
 def found_runs(study: Study, experiment: Experiment, out: Path) -> dict[Way, RunData]:

@@ -23,8 +23,8 @@ from popskipjump.experiments.reproduce.base import (
 )
 from popskipjump.experiments.reproduce.drawing import COLOURS, Line, canvas, draw_lines, finish, plain_log_axis
 from popskipjump.experiments.reproduce.numbers import INTERVALS, Curve, all_of, compare, curve, ratio, show_ratios
-from popskipjump.experiments.run_data import RunData
 from popskipjump.metrics import border_distance, summarise
+from popskipjump.runs.data import RunData
 
 ON_PAR = 1.25  # times the best white-box distance
 BY_TEMPERATURE = "PGD"  # whose gradients change with T; the border, and what else follows it, does not

@@ -13,8 +13,8 @@ from torch import Tensor
 from popskipjump.experiments.reproduce.base import Cell, Evidence, Experiment, Finding, Lab, Table, Way
 from popskipjump.experiments.reproduce.drawing import COLOURS, canvas, finish, plain_log_axis
 from popskipjump.experiments.reproduce.numbers import show
-from popskipjump.experiments.run_data import RunData
 from popskipjump.rng import Key, normal, uniform
+from popskipjump.runs.data import RunData
 from popskipjump.sigmoid import answer_correlation, expected_cosine
 
 SPREAD = 0.01  # beta of PSJ on MNIST, in units of the search line

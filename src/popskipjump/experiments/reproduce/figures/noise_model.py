@@ -28,7 +28,7 @@ from popskipjump.experiments.reproduce.drawing import (
     draw_lines,
     finish,
 )
-from popskipjump.experiments.reproduce.majority import majority_distance
+from popskipjump.experiments.reproduce.figures.tables import KEPT
 from popskipjump.experiments.reproduce.numbers import (
     INTERVALS,
     Curve,
@@ -40,10 +40,9 @@ from popskipjump.experiments.reproduce.numbers import (
     show_ratios,
     show_sides,
 )
-from popskipjump.experiments.reproduce.tables import KEPT
-from popskipjump.experiments.run_data import RunData
 from popskipjump.experiments.style import INK
-from popskipjump.metrics import summarise
+from popskipjump.metrics import majority_border, summarise
+from popskipjump.runs.data import RunData
 
 
 class NoiseModel(Experiment):
@@ -69,20 +68,21 @@ class NoiseModel(Experiment):
         whose = (
             "The border distance is that of the classifier without noise. Under dropout, smoothing and cropping most "
             "answers are those of another classifier, and PSJ looks for its border: the table has the distance to that "
-            "border on the same rays, too."
+            "border on the same rays, too, and the ends of its 99% interval (equal where the probabilities are exact)."
         )
         return [*super().notes(setup), whose]
 
     def measure(self, lab: Lab, runs: Mapping[Way, RunData]) -> dict[str, np.ndarray]:
-        """Distance `(B,)` to the border of the majority of the answers, on the rays that PSJ found."""
+        """Distance `(B,)` to the majority's border on the rays that PSJ found, and its interval."""
         found = {}
         for noise in self.noises(lab.setup):
             run = runs[lab.setup.psj(noise)]
-            if noise.startswith("logit"):  # the likeliest answer is the noiseless one
-                found[noise] = run.border_distances
-                continue
-            pictures = (torch.from_numpy(array) for array in (run.originals, run.points, run.labels))
-            found[noise] = majority_distance(lab.model, noise, *pictures).numpy().astype(float)
+            original, points, labels, ids = (
+                torch.from_numpy(array) for array in (run.originals, run.points, run.labels, run.image_ids)
+            )
+            border = majority_border(lab.model, noise, original, points, labels, image_ids=ids)
+            for name, distance in ((noise, border.distance), (low(noise), border.low), (high(noise), border.high)):
+                found[name] = distance.double().numpy()
         return found
 
     def table(self, evidence: Evidence) -> Table:
@@ -95,14 +95,21 @@ class NoiseModel(Experiment):
                 (
                     noise or "none",
                     *(round(v, 3) for v in psj[:3]),
-                    round(psj.median if noise is None else summarise(evidence.measured[noise]).median, 3),
+                    *(round(v, 3) for v in self._majority(evidence, noise)),
                     *(round(v, 3) for v in hsj[:3]),
                     *(round(grown(evidence, attack, noise).value, 3) for attack in ("psj", "hsj")),
                 )
             )
-        psj_columns = ("PSJ L2, median", "40%", "60%", "PSJ L2 to the majority's border, median")
+        psj_columns = ("PSJ L2, median", "40%", "60%", "PSJ L2 to the majority's border, median", "from", "to")
         hsj_columns = ("HSJ L2, median", "40% ", "60% ")
         return Table(("noise", *psj_columns, *hsj_columns, "PSJ / own without noise", "HSJ / own without noise"), rows)
+
+    def _majority(self, evidence: Evidence, noise: str | None) -> list[float]:
+        """Median distance to the majority's border, and the medians of both ends of its interval."""
+        if noise is None:
+            return [border(evidence[evidence.setup.psj()]).median] * 3
+        known = evidence.measured
+        return [summarise(known.get(name, known[noise])).median for name in (noise, low(noise), high(noise))]
 
     def draw(self, evidence: Evidence) -> Figure:
         """By iteration at the strongest noise, and at the end against the level."""
@@ -119,6 +126,11 @@ class NoiseModel(Experiment):
                 middle, low, high = (np.array([s[i] for s in summaries]) for i in range(3))
                 curve = Curve(np.arange(len(noises), dtype=float), middle, low, high)
                 ends.append(Line(curve, label, colour, style, band=label == "PSJ"))
+            medians = np.array([self._majority(evidence, noise) for noise in noises])  # (levels, 3)
+            middle, low_, high_ = medians.T
+            ends.append(
+                Line(Curve(np.arange(len(noises), dtype=float), middle, low_, high_), "", colour, ":", band=False)
+            )
         draw_lines(left, lines)
         draw_lines(right, ends)
         for axes in (left, right):
@@ -126,7 +138,7 @@ class NoiseModel(Experiment):
         finish(left, "iterations", "border distance (ℓ₂)", f"PSJ, strongest noise: median of {evidence.images()}")
         names = ["no noise", *("\n".join(same) for same in zip(*setup.levels().values(), strict=True))]
         right.set_xticks(range(len(names)), names, fontsize=7)
-        title = f"After {setup.size.iterations} iterations: PSJ solid, HSJ dashed, colours as on the left"
+        title = f"After {setup.size.iterations} iterations: PSJ solid (dotted: majority's border), HSJ dashed"
         finish(right, "", "", title, legend=False)
         return figure
 
@@ -159,6 +171,16 @@ class NoiseModel(Experiment):
     def _kept(self, evidence: Evidence) -> dict[str, Ratio]:
         """PSJ's distance under every noise, relative to its own without noise."""
         return {noise: grown(evidence, "psj", noise) for noise in self.noises(evidence.setup)}
+
+
+def low(noise: str) -> str:
+    """The name of the lower ends of the majority's intervals."""
+    return f"{noise} from"
+
+
+def high(noise: str) -> str:
+    """The name of the upper ends."""
+    return f"{noise} to"
 
 
 def grown(evidence: Evidence, attack: str, noise: str | None) -> Ratio:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from popskipjump import Count
+from popskipjump import DirectionCount
 from popskipjump.experiments.reproduce.base import Ask, Cell, Evidence, Experiment, Finding, Setup, Table, Way
 from popskipjump.experiments.reproduce.drawing import COLOURS, Line, canvas, draw_lines
-from popskipjump.experiments.reproduce.levels import label_pair
+from popskipjump.experiments.reproduce.figures.levels import label_pair
 from popskipjump.experiments.reproduce.numbers import (
     at_queries,
     border,
@@ -25,7 +25,7 @@ SAME = 1.15  # medians at equal queries within this factor are the same
 def way_of(setup: Setup, factor: int) -> Way:
     """HSJ with `factor` times 100 sqrt(t) directions."""
     usual = setup.hsj()
-    return usual if factor == 1 else setup.hsj(count=Count(factor=float(factor), limit=10_000))
+    return usual if factor == 1 else setup.hsj(count=DirectionCount(factor=float(factor), limit=10_000))
 
 
 class SampleFactor(Experiment):

@@ -15,6 +15,7 @@ from popskipjump.experiments.reproduce.drawing import (
     finish,
     plain_log_axis,
 )
+from popskipjump.experiments.reproduce.figures.tables import KEPT
 from popskipjump.experiments.reproduce.numbers import (
     INTERVALS,
     Curve,
@@ -26,7 +27,6 @@ from popskipjump.experiments.reproduce.numbers import (
     ratio,
     show_ratios,
 )
-from popskipjump.experiments.reproduce.tables import KEPT
 
 
 def radii(setup: Setup) -> list[float]:

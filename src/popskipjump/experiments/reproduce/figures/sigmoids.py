@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from popskipjump.experiments.reproduce.base import Ask, Cell, Evidence, Experiment, Finding, Lab, Setup, Table, Way
 from popskipjump.experiments.reproduce.drawing import COLOURS, canvas, finish
 from popskipjump.experiments.reproduce.numbers import show
-from popskipjump.experiments.run_data import RunData
+from popskipjump.runs.data import RunData
 
 STAGES = (1, 2, 4, 8, 16, 32)  # iterations after which the search line is looked at
 PLACES = 101

@@ -27,6 +27,7 @@ from popskipjump.experiments.reproduce.drawing import (
     finish,
     plain_log_axis,
 )
+from popskipjump.experiments.reproduce.figures.tables import FEW_MORE, KEPT
 from popskipjump.experiments.reproduce.numbers import (
     INTERVALS,
     Ratio,
@@ -41,7 +42,6 @@ from popskipjump.experiments.reproduce.numbers import (
     show_ratio,
     show_sides,
 )
-from popskipjump.experiments.reproduce.tables import FEW_MORE, KEPT
 from popskipjump.experiments.style import INK
 
 REFERENCE = "dropout"  # the paper's noise model for the figure in its main text

@@ -23,11 +23,11 @@ from popskipjump.experiments.reproduce.base import (
 )
 from popskipjump.experiments.reproduce.drawing import COLOURS, canvas, finish
 from popskipjump.experiments.reproduce.numbers import show, show_named
-from popskipjump.experiments.run_data import RunData
 from popskipjump.experiments.style import INK
 from popskipjump.metrics import adversarial_accuracy
 from popskipjump.noise import noise_of
 from popskipjump.noise.selection import correct_probability
+from popskipjump.runs.data import RunData
 
 DRAWS = 200  # answers for each point where a noise model has no closed form
 ETAS = 200

@@ -28,11 +28,11 @@ from popskipjump.experiments.reproduce.drawing import (
     finish,
     plain_log_axis,
 )
-from popskipjump.experiments.reproduce.levels import label_pair
+from popskipjump.experiments.reproduce.figures.levels import label_pair
+from popskipjump.experiments.reproduce.figures.tables import KEPT
 from popskipjump.experiments.reproduce.numbers import curve, ratio, show, show_named
 from popskipjump.experiments.reproduce.stopwatch import PARTS, timed_run
-from popskipjump.experiments.reproduce.tables import KEPT
-from popskipjump.experiments.run_data import RunData
+from popskipjump.runs.data import RunData
 
 NAMES = {"search": "noisy binary search", "direction": "gradient estimation"}
 MANY = 100.0  # times the queries of the search, in the paper
