@@ -6,30 +6,54 @@ from typing import Annotated
 
 import typer
 
-from popskipjump.cli.attack import attack
-from popskipjump.cli.attacks import attacks
-from popskipjump.cli.demo import demo
-from popskipjump.cli.noises import noises
-from popskipjump.cli.report import report
-from popskipjump.cli.reproduce import reproduce
-from popskipjump.cli.resume import resume
-from popskipjump.cli.runs import runs
+from popskipjump.cli.commands.attack import attack
+from popskipjump.cli.commands.attacks import attacks
+from popskipjump.cli.commands.demo import demo
+from popskipjump.cli.commands.human import human
+from popskipjump.cli.commands.noises import noises
+from popskipjump.cli.commands.report import report
+from popskipjump.cli.commands.reproduce import reproduce
+from popskipjump.cli.commands.resume import resume
+from popskipjump.cli.commands.runs import runs
+from popskipjump.cli.commands.serve import serve
+from popskipjump.cli.help import EXIT_CODES, START, Command, Group, examples_of
+from popskipjump.cli.questions.card import card
+from popskipjump.cli.questions.certify import certify
+from popskipjump.cli.questions.check import check
+from popskipjump.cli.questions.compare import compare
+from popskipjump.cli.questions.curve import ManyValues, curve
+from popskipjump.cli.questions.gate import gate
 
 app = typer.Typer(
     name="psj",
-    help="Measure the robustness of a classifier, noisy or not, from its labels alone. For models of your own.",
-    no_args_is_help=True,
-    add_completion=False,
+    cls=Group,
+    help="Measure how robust a classifier is, using only its predicted labels, even when they are noisy. "
+    "For models of your own.",
+    epilog=EXIT_CODES,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
 )
-app.command()(demo)
-app.command()(attack)
-app.command()(attacks)
-app.command()(noises)
-app.command()(reproduce)
-app.command()(runs)
-app.command()(resume)
-app.command()(report)
+COMMANDS = (
+    demo,
+    attack,
+    attacks,
+    noises,
+    reproduce,
+    runs,
+    resume,
+    report,
+    check,
+    compare,
+    certify,
+    curve,
+    gate,
+    card,
+    serve,
+    human,
+)
+for _command in COMMANDS:
+    _kind = ManyValues if _command in (curve, card) else Command
+    app.command(cls=_kind, epilog=examples_of(_command.__name__))(_command)
 
 
 def _show_version(wanted: bool) -> None:
@@ -42,11 +66,14 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Options of `psj` itself."""
+    """Measure how robust a classifier is, using only its predicted labels, even when they are noisy."""
+    if context.invoked_subcommand is None:
+        typer.echo(START, nl=False)
 
 
 def main() -> None:

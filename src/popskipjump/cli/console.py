@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import typer
 from rich.console import Console
@@ -13,6 +16,11 @@ from popskipjump.errors import PopSkipJumpError
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # what a shell reports for a program that Ctrl-C ended
+TERMINATED = 143  # likewise, SIGTERM
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as `timeout`, Slurm and Docker send it: what Ctrl-C saves is saved, and the exit code is its own."""
 
 
 def output() -> Console:
@@ -25,14 +33,43 @@ def notes() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+def say(remark: str) -> None:
+    """A remark for the user that is neither a result nor an error."""
+    notes().print(Text(f"note: {remark}", style="yellow"))
+
+
 @contextmanager
 def plain_errors(when_interrupted: str = "nothing was written") -> Iterator[None]:
-    """Turn errors that are raised on purpose into one line and an exit code, and Ctrl-C into another."""
+    """Turn errors that are raised on purpose into one line and an exit code, and Ctrl-C and SIGTERM into others."""
     try:
-        yield
+        with _terminable() as ended:
+            yield
     except PopSkipJumpError as error:
         notes().print(Text(f"error: {' '.join(str(error).split())}", style="bold red"))
         raise typer.Exit(BAD_INPUT) from error
     except KeyboardInterrupt as error:
         notes().print(Text(f"interrupted: {when_interrupted}.", style="bold yellow"))
-        raise typer.Exit(INTERRUPTED) from error
+        raise typer.Exit(TERMINATED if ended else INTERRUPTED) from error
+    except typer.Exit as leaving:
+        if ended and leaving.exit_code == INTERRUPTED:  # what SIGTERM stopped was finished in good order
+            raise typer.Exit(TERMINATED) from leaving
+        raise
+
+
+@contextmanager
+def _terminable() -> Iterator[list[int]]:
+    """Let SIGTERM end the work as Ctrl-C does; a list that is filled when it comes."""
+    ended: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield ended
+        return
+
+    def stop(number: int, _: FrameType | None) -> None:
+        ended.append(number)
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield ended
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 
 from popskipjump import Pool, zoo
-from popskipjump.errors import DataError, InputError
-from popskipjump.experiments.user_model import made_by_user
+from popskipjump.cli.endpoint import is_address, remote_model
+from popskipjump.errors import InputError
+from popskipjump.runs.user_model import made_by_user
+from popskipjump.zoo.readers import read_targets
 
 
 class Selection(NamedTuple):
@@ -24,7 +26,9 @@ class Selection(NamedTuple):
 
 
 def load_model(place: str | None, weights: Path | None) -> Any:
-    """The embedded network, or what the user's `file.py:factory` returns, with weights if there are any."""
+    """The embedded network, a server's oracle, or what `file.py:factory` returns, with weights if there are any."""
+    if place is not None and is_address(place):
+        return remote_model(place)
     model = zoo.mnist_model() if place is None else made_by_user(place)
     if weights is not None:
         module = getattr(model, "module", model)  # a TorchModel holds its module
@@ -55,10 +59,4 @@ def _targets(data: Path | None, count: int) -> np.ndarray:
     """The array `targets` of an npz file: integers `(N,)`."""
     if data is None:
         raise InputError("--targeted needs --data with an array `targets`: the embedded images have none.")
-    with np.load(data, allow_pickle=False) as archive:
-        if "targets" not in archive.files:
-            raise DataError(f"{data} has no array targets, only {archive.files}: --targeted needs one class per image.")
-        targets = np.asarray(archive["targets"])
-    if targets.shape != (count,) or targets.dtype.kind not in "iu":
-        raise DataError(f"targets in {data} must be {count} integers, not {targets.dtype} of shape {targets.shape}.")
-    return targets.astype(np.int64)
+    return read_targets(data, count)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from popskipjump import attacks
 
 _GROWTH = 1.5  # iteration t asks about sqrt(t) queries, so t iterations are about t^1.5 of work
+_QUIET = 30.0  # seconds between lines where there is no terminal: logs of CI and of clusters
 _WHOLE_RUN = 1e9  # seconds: the time that is left follows from the whole run, as single iterations may take minutes
 
 
@@ -40,10 +43,15 @@ class _Left(ProgressColumn):
 
 
 class Bar:
-    """A progress bar over one or several stages of known relative work; it appears with the first query."""
+    """A progress bar over one or several stages of known relative work; it appears with the first query.
 
-    def __init__(self, console: Console, work: float = 1.0) -> None:
+    Where the console is no terminal, a plain line is written every 30 seconds instead.
+    """
+
+    def __init__(self, console: Console, work: float = 1.0, clock: Callable[[], float] = time.monotonic) -> None:
         self.asked = 0
+        self._console, self._clock = console, clock
+        self._said = clock()
         self._before, self._stage = 0.0, 0.0
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -85,6 +93,15 @@ class Bar:
             self._bar.start_task(self._task)
             self._bar.start()
         self.asked += count
+        if not self._console.is_terminal and self._clock() - self._said >= _QUIET:
+            self._say()
+
+    def _say(self) -> None:
+        """One line for a log."""
+        self._said = self._clock()
+        task = self._bar.tasks[0]
+        left = "" if task.time_remaining is None else f", {timedelta(seconds=int(task.time_remaining))} left"
+        self._console.print(f"{task.description}: {task.percentage:.0f}%, {self.asked:,} queries{left}", markup=False)
 
     def done(self) -> None:
         """Fill the bar."""

@@ -1,23 +1,69 @@
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import popskipjump
 from popskipjump import noise
 from popskipjump.attacks import ATTACKS
-from popskipjump.cli import attacks, noises
+from popskipjump.cli.app import COMMANDS
+from popskipjump.cli.commands import attacks, noises
+from popskipjump.cli.progress import Bar
 
 from .conftest import Psj
 
+NAMES = [command.__name__ for command in COMMANDS]
 
-@pytest.mark.parametrize("words", [("--help",), ("demo", "--help"), ("attack", "--help"), ()])
-def test_help_is_shown(psj: Psj, words: tuple[str, ...]) -> None:
-    result = psj(*words)
-    assert "Usage" in result.output
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_help_of_every_command_has_an_example(psj: Psj, name: str) -> None:
+    result = psj(name, "--help")
+    assert result.exit_code == 0
+    assert f"psj {name}" in result.output.partition("Example")[2]
+
+
+@pytest.mark.parametrize("words", [(), *((name,) for name in NAMES)])
+def test_a_flag_is_not_shown_as_taking_a_value(psj: Psj, words: tuple[str, ...]) -> None:
+    assert "bool" not in psj(*words, "--help").output
+
+
+def test_the_command_alone_says_where_to_start(psj: Psj) -> None:
+    result = psj()
+    assert result.exit_code == 0
+    assert "psj demo" in result.stdout
+    assert "psj --help" in result.stdout
+
+
+def test_exit_codes_and_completion_are_part_of_the_help(psj: Psj) -> None:
+    shown = psj("--help").output
+    assert "130" in shown
+    assert "--install-completion" in shown
+
+
+def test_a_folder_without_runs_is_named_in_full(psj: Psj, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = psj("runs", ".")
+    assert f"no runs in the folder {tmp_path.resolve()}" in result.output
+
+
+def test_a_log_gets_a_line_every_thirty_seconds() -> None:
+    now = [0.0]
+    log = io.StringIO()
+    with Bar(Console(file=log, force_terminal=False), clock=lambda: now[0]) as bar:
+        bar.stage("qsj, 3 images")
+        for second in range(0, 100, 10):
+            now[0] = float(second)
+            bar.queries(50)
+            bar.share(second / 100)
+    lines = [line for line in log.getvalue().splitlines() if "qsj, 3 images:" in line]
+    assert len(lines) == 3  # after 30, 60 and 90 seconds
+    assert "350 queries" in lines[1]
 
 
 def test_the_version_is_that_of_the_package(psj: Psj) -> None:

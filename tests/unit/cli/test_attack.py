@@ -21,7 +21,7 @@ def _report(folder: Path) -> dict[str, Any]:
 def test_the_embedded_model_is_attacked_without_any_option_about_it(psj: Psj) -> None:
     result = psj("attack", "--images", 2, "--noise", "flip:0.1", *QUICK)
     assert result.exit_code == 0, result.output
-    assert "psj, noise flip:0.1: 2 images" in result.stdout
+    assert "qsj, noise flip:0.1: 2 of 2 images confirmed" in result.stdout
     assert "queries per image" in result.stdout
 
 
@@ -101,21 +101,78 @@ def test_a_folder_with_something_in_it_is_left_alone_without_force(psj: Psj, mod
     assert data.exists()
 
 
-def test_an_interrupted_run_leaves_a_partial_report(psj: Psj, models: Path, data: Path) -> None:
-    out = data.parent / "out"
-    result = psj("attack", "--model", f"{models}:stopped", "--data", data, "--out", out, "--threads", 1)
-    assert result.exit_code == 130
-    images = _report(out)["images"]
-    assert {image["status"] for image in images} == {"INTERRUPTED"}
-    assert all(image["distance"] is not None for image in images)
+def test_an_interrupted_run_is_listed_and_goes_on(psj: Psj, models: Path, data: Path) -> None:
+    out, model = data.parent / "out", ("--model", f"{models}:stopped", "--data", data)
+    text = models.read_text(encoding="utf-8").replace(
+        "> 300", "> int(__import__('pathlib').Path(__file__ + '.limit').read_text())"
+    )
+    models.write_text(text, encoding="utf-8")
+    limit = models.with_name("models.py.limit")
+    limit.write_text("300")
+    stopped = psj("attack", *model, "--out", out, *QUICK)
+    assert stopped.exit_code == 130
+    assert f"psj resume {out}" in stopped.stderr
+    listed = psj("runs", out).output
+    assert "0/4" in listed
+    assert "answers of 4 images" in listed
+    assert "queries were in flight at an interruption" in listed
+    limit.write_text("1_000_000")
+    resumed = psj("resume", out, "--model", f"{models}:stopped")
+    assert resumed.exit_code == 0, resumed.output
+    whole = psj("attack", "--model", f"{models}:function", "--data", data, "--out", data.parent / "whole", *QUICK)
+    assert whole.exit_code == 0
+    assert _report(out)["images"] == _report(data.parent / "whole")["images"]
 
 
-def test_a_run_that_is_interrupted_before_any_point_writes_nothing(psj: Psj, models: Path, data: Path) -> None:
+def test_a_finished_attack_is_listed_reported_and_not_asked_again(psj: Psj, models: Path, data: Path) -> None:
     out = data.parent / "out"
-    result = psj("attack", "--model", f"{models}:stopped_at_once", "--data", data, "--out", out)
-    assert result.exit_code == 130
-    assert "nothing was written" in result.stderr
-    assert not list(out.iterdir())
+    words = ("attack", "--model", f"{models}:module", "--data", data, "--targeted", "--bounds", 0, 2, "--out", out)
+    first = psj(*words, "--images", 2, *QUICK)
+    assert first.exit_code == 0, first.output
+    assert "done" in psj("runs", out).output
+    assert psj("report", out, "--out", data.parent / "page.html").exit_code == 0
+    assert psj("resume", out).exit_code == 0
+    models.write_text(models.read_text(encoding="utf-8").replace("def module():", "def module():\n    # other"))
+    assert "another spec" in psj(*words, *QUICK).stderr
+
+
+def test_the_same_command_for_more_images_adds_them(psj: Psj, models: Path, data: Path) -> None:
+    words = ("attack", "--model", f"{models}:module", "--data", data, "--out", data.parent / "out", *QUICK)
+    assert psj(*words, "--images", 1).exit_code == 0
+    before = _report(data.parent / "out")["images"]
+    assert psj(*words, "--images", 3).exit_code == 0
+    after = _report(data.parent / "out")["images"]
+    assert after[:1] == before
+    assert [image["image"] for image in after] == [0, 1, 2]
+
+
+def test_fewer_images_than_asked_for_are_said(psj: Psj, models: Path, data: Path) -> None:
+    result = psj("attack", "--model", f"{models}:function", "--data", data, "--images", 5000, *QUICK)
+    assert "only 4 images from number 0 on, not the 5000 asked for" in result.stderr
+
+
+@pytest.mark.parametrize("factory", ["module", "picky"])
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_model_that_does_not_fit_the_embedded_images_names_them(
+    psj: Psj, models: Path, factory: str, kept: bool
+) -> None:
+    text = "\n\ndef picky():\n    return lambda batch: _labels(batch.reshape(-1, 2, 2)[: 1 / (batch.size == 4)])\n"
+    models.write_text(models.read_text(encoding="utf-8") + text, encoding="utf-8")
+    out = ("--out", models.parent / "out") if kept else ()
+    result = psj("attack", "--model", f"{models}:{factory}", "--images", 2, *QUICK, *out)
+    assert result.exit_code == 2
+    assert "the embedded MNIST images" in result.stderr
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_sigterm_is_ctrl_c_with_an_exit_code_of_its_own(psj: Psj, models: Path, data: Path, kept: bool) -> None:
+    text = models.read_text(encoding="utf-8").replace("raise KeyboardInterrupt", "os.kill(os.getpid(), 15)")
+    models.write_text(f"import os\n{text}", encoding="utf-8")
+    out = ("--out", data.parent / "out") if kept else ()
+    result = psj("attack", "--model", f"{models}:stopped", "--data", data, *QUICK, *out)
+    assert result.exit_code == 143
+    if kept:
+        assert "answers of 4 images" in psj("runs", data.parent / "out").output
 
 
 @pytest.mark.parametrize(
@@ -180,7 +237,7 @@ def test_images_of_one_class_cannot_start_from_each_other(psj: Psj, models: Path
     ("extra", "said"), [({}, "no array targets"), ({"targets": np.array([1.0, 0.0])}, "must be 2 integers")]
 )
 def test_targets_that_are_absent_or_unfit_are_refused(
-    psj: Psj, models: Path, tmp_path: Path, extra: dict[str, np.ndarray], said: str
+    psj: Psj, models: Path, tmp_path: Path, extra: dict[str, Any], said: str
 ) -> None:
     path = tmp_path / "other.npz"
     np.savez(path, images=np.array([[0.1] * 4, [0.9] * 4], np.float32), labels=np.array([0, 1]), **extra)

@@ -127,13 +127,14 @@ def test_what_is_measured_besides_the_runs_is_kept(psj: Psj, tmp_path: Path, nam
 def test_an_interrupted_command_keeps_its_runs_and_goes_on(
     psj: Psj, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collect, calls = study.collect, []
+    calls: list[object] = []
+    collect = vars(study)["collect"]
 
     def stop(*arguments: object, **options: object) -> object:
         calls.append(arguments)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return collect(*arguments, **options)  # type: ignore[arg-type]
+        return collect(*arguments, **options)
 
     words = ("reproduce", "sample-factor", "--quick", "--images", 1, "--out", tmp_path)
     monkeypatch.setattr(study, "collect", stop)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from popskipjump.experiments.runner import collect, load, source_of
+from popskipjump.runs.collect import collect, load, source_of
 from popskipjump.storage import RunSpec
 
 CHOICES = {"attack": "hsj", "iterations": 2, "verdict": 5, "starts": "noise"}
@@ -29,7 +29,8 @@ def mine(models, data):
 
 @pytest.fixture
 def spec(mine) -> RunSpec:
-    return mine.spec(**CHOICES)
+    made: RunSpec = mine.spec(**CHOICES)
+    return made
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_runs_says_what_is_wrong_with_a_run(psj, tmp_path, finished):
 
 
 def test_runs_of_an_empty_folder_are_none(psj, tmp_path):
-    assert "there are no runs" in psj("runs", tmp_path).output
+    assert "no runs in the folder" in psj("runs", tmp_path).output
 
 
 def test_resume_goes_on_with_the_images_that_were_asked_for(psj, tmp_path, interrupted, models, mine, spec):

@@ -20,12 +20,14 @@ PICTURES = ("images.png", "curves.png")
 
 
 def demo(
-    images: Annotated[int, typer.Option(min=1, help="How many images, of those classified correctly.")] = 16,
-    iterations: Annotated[int, typer.Option(min=1, help="Steps of each attack.")] = 32,
+    images: Annotated[int, typer.Option(min=1, help="Number of images, of those classified correctly.")] = 16,
+    iterations: Annotated[int, typer.Option(min=1, help="Number of steps of each attack.")] = 32,
     out: Annotated[Path, typer.Option(help=f"Folder for {' and '.join(PICTURES)}.")] = Path("psj-demo"),
-    seed: Annotated[int, typer.Option(help="Of all randomness.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, help="Of torch. One is safest for nets this small.")] = 1,
-    force: Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files.")] = False,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Number of torch threads. One is fastest for a network this small.")
+    ] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that already holds other files.")] = False,
 ) -> None:
     """PSJ, QSJ, HSJ and HSJ with 3 votes on embedded images, 10% of all answers flipped: a table and two pictures."""
     from popskipjump.cli.output import folder_for
@@ -68,8 +70,8 @@ def _table(rows: list[Row], noise: str) -> Table:
         )
     table.caption = (
         "border distance: where the classifier without noise changes its answer on the ray through the point; ∞ if it "
-        "does not within the bounds. P(adv.): share of 50 fresh answers at the point that are "
-        "adversarial; sure: above 1/2 with 95% confidence."
+        "does not within the bounds. P(adv.): share of adversarial answers at the point while it was "
+        "confirmed; sure: above 1/2 with 95% confidence."
     )
     return table
 

@@ -7,8 +7,8 @@ from rich.table import Table
 from popskipjump.cli.console import output
 
 ATTACKS = {
-    "psj": "PopSkipJump: finds the border in noisy answers, and asks as often as the noise needs",
-    "qsj": "QuickSkipJump: the same aim with a fraction of the queries; give it a --budget",
+    "qsj": "QuickSkipJump, the default: PSJ's distances for a fraction of its queries; set --budget",
+    "psj": "PopSkipJump as published: queries as often as the noise demands, often 20,000 times per image",
     "hsj": "HopSkipJump as published, for classifiers without noise; with --votes r it is HSJ-r",
     "boundary": "the boundary attack: a random walk; with --votes r it is BA-r",
     "psj-true-gradient": "PopSkipJump with the white-box gradient, for comparison: needs a torch module with logits",

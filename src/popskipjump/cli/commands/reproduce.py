@@ -12,6 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from popskipjump.cli.console import notes, output, plain_errors
+from popskipjump.cli.engine import Address, Workers, engine_of
+from popskipjump.cli.engine import Name as EngineOption
 from popskipjump.cli.progress import Bar
 
 if TYPE_CHECKING:
@@ -19,13 +21,14 @@ if TYPE_CHECKING:
     from popskipjump.experiments.reproduce.base import WhiteBoxAttack
     from popskipjump.experiments.reproduce.session import Outcome
     from popskipjump.experiments.reproduce.study import Job, Study
+    from popskipjump.runs.engine import Engine
 
 MARKS = {True: ("supported", "green"), False: ("not supported", "bold red"), None: ("undecided", "yellow")}
 
 Name = Annotated[str | None, typer.Argument(help="An experiment, or `all`; see --list.", show_default=False)]
 List = Annotated[bool, typer.Option("--list", help="List the experiments and the claims that they test.")]
-Images = Annotated[int | None, typer.Option(min=1, help="How many images.", show_default="the preset's")]
-Dataset = Annotated[str, typer.Option(help="mnist or cifar10.")]
+Images = Annotated[int | None, typer.Option(min=1, help="Number of images.", show_default="the preset's")]
+Dataset = Annotated[str, typer.Option(help="Data set: mnist or cifar10.")]
 Model = Annotated[
     str | None,
     typer.Option(
@@ -40,7 +43,7 @@ Data = Annotated[
     typer.Option(help="Folder with the data set's files, or an npz file.", show_default="embedded MNIST images"),
 ]
 Weights = Annotated[
-    Path | None, typer.Option(metavar="X.SAFETENSORS", help="Weights of the network.", show_default="embedded")
+    Path | None, typer.Option(metavar="X.SAFETENSORS", help="File of weights of the network.", show_default="embedded")
 ]
 Out = Annotated[Path, typer.Option(help="Folder for the runs, tables, figures and pages.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Minutes: few images, capped queries.")]
@@ -49,9 +52,9 @@ NoCaps = Annotated[
     bool,
     typer.Option("--no-caps", help="PSJ with its own limits under every noise; under caps no claim on it is refuted."),
 ]
-Seed = Annotated[int, typer.Option(help="Of all randomness, the choice of images included.")]
-Threads = Annotated[int, typer.Option(min=1, help="Of torch. One is safest for nets this small.")]
-Force = Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files.")]
+Seed = Annotated[int, typer.Option(help="Random seed, also of the choice of images.")]
+Threads = Annotated[int, typer.Option(min=1, help="Number of torch threads. One is fastest for networks this small.")]
+Force = Annotated[bool, typer.Option("--force", help="Write into a folder that already holds other files.")]
 
 
 def reproduce(
@@ -68,6 +71,9 @@ def reproduce(
     no_caps: NoCaps = False,
     seed: Seed = 0,
     threads: Threads = 1,
+    engine: EngineOption = None,
+    address: Address = None,
+    workers: Workers = None,
     force: Force = False,
 ) -> None:
     """Repeat a table or figure of the paper: runs, table, figure, and a page that says whether its claim holds here.
@@ -79,8 +85,8 @@ def reproduce(
     from popskipjump.errors import InputError
     from popskipjump.experiments.reproduce import EXPERIMENTS, experiments_of
     from popskipjump.experiments.reproduce.study import MEASURED, RUNS, setup_of, study_of
-    from popskipjump.experiments.runner import source_of
     from popskipjump.oracles.speed import threads as using
+    from popskipjump.runs.collect import source_of
 
     kept = f"what was answered is kept in {out}; the same command goes on from there"
     with plain_errors(kept), using(threads):
@@ -94,7 +100,8 @@ def reproduce(
         source = source_of(dataset, data, model, weights)
         folder = folder_for(out, {*EXPERIMENTS, RUNS, MEASURED}, force=force)
         study = study_of(source, setup_of(source, size, images), experiments, seed, folder)
-        for outcome in _run(study, experiments, folder, white_box):
+        chosen = engine_of(engine, address, workers)
+        for outcome in _run(study, experiments, folder, white_box, chosen):
             _report(outcome)
 
 
@@ -127,7 +134,11 @@ def _possible(experiments: list[Experiment], *, alone: bool) -> tuple[list[Exper
 
 
 def _run(
-    study: Study, experiments: list[Experiment], folder: Path, white_box: dict[str, WhiteBoxAttack]
+    study: Study,
+    experiments: list[Experiment],
+    folder: Path,
+    white_box: dict[str, WhiteBoxAttack],
+    engine: Engine | None,
 ) -> list[Outcome]:
     """Make the missing runs and write the experiments, under one progress bar."""
     from popskipjump.experiments.reproduce.session import Hooks, reproduce
@@ -147,7 +158,7 @@ def _run(
             bar.stage(f"{experiment.name}: table and figure", 0.0)
 
         hooks = Hooks(begin, bar.queries, lambda progress: bar.share(progress.share), write)
-        outcomes = list(reproduce(study, experiments, jobs, folder, _command(), white_box, hooks))
+        outcomes = list(reproduce(study, experiments, jobs, folder, _command(), white_box, hooks, engine))
         bar.done()
         return outcomes
 

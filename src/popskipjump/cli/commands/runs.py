@@ -27,9 +27,13 @@ def runs(
     with plain_errors():
         found = list_runs(root)
         if not found:
-            output().print(f"there are no runs in {root}.", markup=False)
+            advice = "`psj attack --out FOLDER` makes one"
+            output().print(f"no runs in the folder {root.resolve()}: {advice}.", markup=False, soft_wrap=True)
             return
         output().print(_table(found), soft_wrap=False)
+        for run in found:
+            for remark in _remarks(run):
+                output().print(Text(f"{run.path.name}: {remark}"))
 
 
 def _table(found: list[RunInfo]) -> Table:
@@ -38,9 +42,20 @@ def _table(found: list[RunInfo]) -> Table:
     table.add_column("what", overflow="fold")
     table.add_column("images", justify="right", no_wrap=True)
     table.add_column("queries", justify="right", no_wrap=True)
+    table.add_column("under way", justify="right", overflow="fold")
     table.add_column("state", overflow="fold")
     for run in found:
         what = "?" if run.spec is None else run.spec.words
         counts = ("-", "-") if run.spec is None else (f"{run.finished}/{run.asked}", f"{run.queries:,}")
-        table.add_row(Text(run.path.name), Text(what), *counts, Text(run.state))
+        begun = f"{run.journalled:,} answers of {run.under_way} images" if run.journalled else "-"
+        table.add_row(Text(run.path.name), Text(what), *counts, begun, Text(run.state))
     return table
+
+
+def _remarks(run: RunInfo) -> list[str]:
+    """What does not fit the table."""
+    remarks = [] if run.damage is None else [run.damage]
+    if run.deaths:
+        times = f"{run.deaths} interruptions" if run.deaths > 1 else "an interruption"
+        remarks.append(f"{run.in_flight:,} queries were in flight at {times}: they are asked again.")
+    return remarks

@@ -19,7 +19,7 @@ def report(runs: Runs, out: Out = Path("report.html"), rows: Rows = 30, force: F
     """Make one page of HTML of some runs, to open in a browser or to send: it needs no network and no other file."""
     from popskipjump.errors import InputError
     from popskipjump.experiments.page import render
-    from popskipjump.experiments.runner import load
+    from popskipjump.runs.collect import load
 
     with plain_errors():
         if out.exists() and not force:

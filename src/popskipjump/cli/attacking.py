@@ -1,0 +1,209 @@
+"""What `psj attack` does: attack at once, or in the folder of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from popskipjump import Hooks, InputError, OracleError, PopSkipJumpError, Report, Status, evaluate
+from popskipjump.cli.console import INTERRUPTED, notes, output, say
+from popskipjump.cli.endpoint import is_address, tell_outcomes
+from popskipjump.cli.inputs import Selection, load_images, load_model
+from popskipjump.cli.output import folder_for
+from popskipjump.cli.progress import Bar
+from popskipjump.cli.space import loading_bounds, space_arguments
+from popskipjump.evaluation.spaced_report import SpacedReport
+from popskipjump.runs.collect import collect, source_of
+from popskipjump.runs.engine import Engine
+from popskipjump.runs.keep import evaluate_in, report_of, write_report, write_results
+
+NOISE = "noise"  # of --starts
+PASSED = ("attack", "noise", "norm", "votes", "iterations", "budget", "seed", "stop_distance", "verdict")
+
+
+def attack_at_once(
+    given: dict[str, Any], *, columns: Path | None = None, mask: Path | None = None, out: Path | None = None
+) -> None:
+    """Attack and show the summary; `out` gets report.json and points.npz, but cannot be resumed.
+
+    Args:
+        given: the options of the command.
+        columns: `--columns`.
+        mask: `--mask`.
+        out: an empty folder.
+    """
+    limits = loading_bounds(columns, given["bounds"])
+    chosen = _chosen(given, limits)
+    within = space_arguments(columns, mask, given["scale"], given["bounds"], chosen)
+    network = load_model(given["model"], given["weights"])
+    with Bar(notes()) as bar, _whose_images(given, chosen.images.shape[1:]):
+        bar.stage(f"{given['attack']}, {len(chosen.images)} images")
+        report = evaluate(
+            network,
+            chosen.images,
+            chosen.labels,
+            targets=chosen.targets,
+            starts=chosen.pool,
+            image_ids=chosen.image_ids,
+            keep_trace=False,
+            hooks=Hooks(on_progress=bar.iteration, on_queries=bar.queries),
+            **{name: given[name] for name in PASSED},
+            **within,
+        )
+        stopped = Status.INTERRUPTED in report.status
+        if not stopped:
+            bar.done()
+    output().print(str(report), markup=False)
+    tell_outcomes(network, out)
+    if out is not None:
+        spec = dict(given)
+        if isinstance(report, SpacedReport):
+            spec["space"] = report.space.to_json() | {"digest": report.space.digest}
+        _tell_files(*write_report(out, report, chosen.image_ids, {"spec": spec}))
+    if stopped:
+        raise typer.Exit(INTERRUPTED)
+
+
+def attack_in_folder(
+    out: Path,
+    given: dict[str, Any],
+    *,
+    columns: Path | None = None,
+    mask: Path | None = None,
+    force: bool = False,
+    engine: Engine | None = None,
+    memory: int | None = None,
+) -> None:
+    """Attack in a run's folder, from where it is, and write the results beside it."""
+    spaced = columns is not None or mask is not None or given["scale"] is not None
+    if engine is not None and (spaced or is_address(given["model"])):
+        raise InputError(
+            "workers cannot attack a server, nor within --columns, --mask or --scale: leave out --engine and --workers."
+        )
+    if spaced:
+        say("with --columns, --mask or --scale the folder gets the results, and cannot be resumed.")
+        attack_at_once(given, columns=columns, mask=mask, out=folder_for(out, force=force))
+        return
+    with Bar(notes()) as bar:
+        try:
+            report = (
+                _served(out, given, bar)
+                if is_address(given["model"])
+                else _collected(out, given, bar, force, engine, memory)
+            )
+        except KeyboardInterrupt:
+            with suppress(PopSkipJumpError):  # no image may be finished yet
+                write_results(out, given)
+            raise
+        bar.done()
+    output().print(str(report), markup=False)
+    _tell_files(*write_results(out, given))
+
+
+def _collected(
+    out: Path, given: dict[str, Any], bar: Bar, force: bool, engine: Engine | None, memory: int | None
+) -> Report:
+    """A run on a model that its spec can name."""
+    data, model = given["data"], given["model"]
+    dataset = "mnist" if data is None else "file"
+    source = source_of(
+        dataset, data, model or "mnist-cnn", given["weights"], given["bounds"], targeted=given["targeted"]
+    )
+    wanted = _wanted(given, source.labels)
+    _say_how_many(given, len(wanted))
+    choices = {name: given[name] for name in PASSED if name != "iterations" or given[name] is not None}
+    spec = source.spec(**choices, starts="noise" if given["starts"] == NOISE else "pool")
+    out = out.resolve()
+    if not (out / "spec.json").is_file():
+        folder_for(out, ("lock",), force=force)
+    bar.stage(f"{given['attack']}, {len(wanted)} images")
+    with _whose_images(given, source.images.shape[1:]):
+        found = collect(
+            spec,
+            wanted,
+            out.parent,
+            source=source,
+            name=out.name,
+            force=force,
+            engine=engine,
+            memory=memory,
+            on_queries=bar.queries,
+            on_progress=lambda now: bar.share(now.share),
+            on_note=say,
+        )
+    return report_of(found)
+
+
+def _served(out: Path, given: dict[str, Any], bar: Bar) -> Report:
+    """A run on a server, which is known by its address; the same command goes on with it."""
+    chosen = _chosen(given, given["bounds"])
+    network = load_model(given["model"], given["weights"])
+    bar.stage(f"{given['attack']}, {len(chosen.images)} images")
+    report = evaluate_in(
+        out,
+        network,
+        chosen.images,
+        chosen.labels,
+        targets=chosen.targets,
+        starts=chosen.pool,
+        bounds=given["bounds"],
+        name=str(given["model"]).rstrip("/").rpartition("/")[2],
+        digest=str(given["model"]).partition("://")[2].replace("/", ":"),
+        on_queries=bar.queries,
+        on_progress=lambda now: bar.share(now.share),
+        on_note=say,
+        **{name: given[name] for name in PASSED},
+    )
+    tell_outcomes(network, out)
+    return report
+
+
+def _chosen(given: dict[str, Any], bounds: tuple[float, float]) -> Selection:
+    """The images of the command."""
+    chosen = load_images(
+        given["data"],
+        given["images"],
+        given["start_index"],
+        targeted=given["targeted"],
+        from_noise=given["starts"] == NOISE,
+        bounds=bounds,
+    )
+    _say_how_many(given, len(chosen.images))
+    return chosen
+
+
+def _wanted(given: dict[str, Any], labels: Any) -> list[int]:
+    """The numbers of the images to attack."""
+    first, count = given["start_index"], len(labels)
+    if first >= count:
+        raise InputError(f"--start-index {first} is beyond the last of {count} images, counted from 0.")
+    if given["starts"] != NOISE and len(set(labels.tolist())) < 2:
+        raise InputError("all images are of one class, so none can be the start of another: pass --starts noise.")
+    return list(range(first, min(first + given["images"], count)))
+
+
+def _say_how_many(given: dict[str, Any], count: int) -> None:
+    if count < given["images"]:
+        say(f"only {count} images from number {given['start_index']} on, not the {given['images']} asked for.")
+
+
+def _tell_files(report: Path, points: Path) -> None:
+    output().print(f"written: {report} and {points}", markup=False)
+
+
+@contextmanager
+def _whose_images(given: dict[str, Any], shape: tuple[int, ...]) -> Iterator[None]:
+    """Name the images as the likely cause if a model of the user's own fails on every one of the embedded ones."""
+    try:
+        yield
+    except OracleError as error:
+        if given["model"] is None or given["data"] is not None:
+            raise
+        raise OracleError(
+            f"{error} No --data was given, so that the embedded MNIST images were used, of shape {tuple(shape)}: pass "
+            "--data with images that the model was made for."
+        ) from error

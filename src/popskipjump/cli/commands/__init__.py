@@ -1,0 +1,1 @@
+"""The commands of `psj`, one file each."""

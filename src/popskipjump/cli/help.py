@@ -1,0 +1,77 @@
+"""How help looks: flags without a value, an example for every command, and where to start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "demo": ("psj demo --images 4",),
+    "attack": (
+        "psj attack --images 5 --noise flip:0.1",
+        "psj attack --model mine.py:make --data mine.npz --budget 2000 --out run",
+        "psj attack --attack hsj --votes 3 --iterations 20",
+    ),
+    "attacks": ("psj attacks",),
+    "noises": ("psj noises",),
+    "reproduce": ("psj reproduce table-1 --quick", "psj reproduce --list"),
+    "runs": ("psj runs .", "psj runs psj-reproduce/runs"),
+    "resume": ("psj resume run",),
+    "report": ("psj report run --out page.html",),
+    "check": ("psj check --model mine.py:make --data mine.npz",),
+    "compare": ("psj compare embedded embedded --defended-noise dropout:0.5",),
+    "certify": ("psj certify --sigma 0.25 --images 5",),
+    "curve": ("psj curve run --eta 0.5 1 2",),
+    "gate": ("psj gate robustness.toml",),
+    "card": ("psj card run --out card",),
+    "serve": ("psj serve --noise flip:0.1 --port 8000",),
+    "human": ("psj human --help",),
+}
+EXIT_CODES = (
+    "Exit codes: 0 done; 2 wrong input; 130 stopped by Ctrl-C; 143 stopped by SIGTERM. "
+    "`psj gate`: 1 worse than the limits; 3 undecided."
+)
+START = """Measure how robust a classifier is, using only its predicted labels, even when they are noisy.
+
+Where to start:
+  psj demo                                 four attacks side by side: a table and two pictures, in minutes
+  psj attack --images 5                    the embedded network: how far is its border? Seconds
+  psj attack --model mine.py:make --data mine.npz --out run
+                                           your own model; `psj resume run` goes on after Ctrl-C
+  psj check --model mine.py:make --data mine.npz
+                                           is this classifier noisy, and how?
+  psj report run                           a run as one page to look at
+
+Usage: psj COMMAND [OPTIONS]. All commands: psj --help. Shell completion: psj --install-completion
+"""
+_NO_VALUE = " "  # typer writes <bool> beside a flag that has no metavar, as if it took a value
+
+
+def examples_of(name: str) -> str:
+    """The examples of a command, for the end of its help."""
+    given = EXAMPLES.get(name, ())
+    return "\n\n".join(("Example:" if len(given) == 1 else "Examples:", *(f"    {line}" for line in given)))
+
+
+def _flags_as_flags(params: list[Any]) -> list[Any]:
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = _NO_VALUE
+    return params
+
+
+class Command(TyperCommand):
+    """A command whose flags are shown as flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All parameters, `--help` included."""
+        return _flags_as_flags(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """`psj` itself, likewise."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All parameters, `--help` included."""
+        return _flags_as_flags(super().get_params(ctx))

@@ -1,0 +1,1 @@
+"""The commands that answer a question: one file each."""

@@ -1,0 +1,93 @@
+"""`psj attack` within a space: --mask, --scale, --columns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from .conftest import Psj
+
+QUICK = ("--iterations", 2, "--verdict", 0, "--threads", 1, "--images", 3)
+COLUMNS = {
+    "columns": [
+        {"name": "age", "kind": "integer", "low": 18, "high": 90, "immutable": True},
+        {"name": "income", "kind": "number", "low": 0, "high": 90},
+        {"name": "rooms", "kind": "integer", "low": 1, "high": 9},
+        {"name": "job", "kind": "category", "values": ["clerk", "nurse", "smith"]},
+    ]
+}
+MODEL = """
+def model():
+    return lambda rows: (rows[:, 1] / 90 + rows[:, 2] / 9 + (rows[:, 3] == 1) > 1.2).astype(int)
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> dict[str, Path]:
+    draw = np.random.default_rng(0)
+    rows = np.stack(
+        [draw.integers(18, 91, 40), draw.uniform(0, 90, 40), draw.integers(1, 10, 40), draw.integers(0, 3, 40)], axis=1
+    ).astype(np.float32)
+    labels = (rows[:, 1] / 90 + rows[:, 2] / 9 + (rows[:, 3] == 1) > 1.2).astype(np.int64)
+    np.savez(tmp_path / "table.npz", images=rows, labels=labels)
+    (tmp_path / "columns.json").write_text(json.dumps(COLUMNS))
+    (tmp_path / "model.py").write_text(MODEL)
+    return {name: tmp_path / name for name in ("table.npz", "columns.json", "model.py", "out", "mask.npy")}
+
+
+def _words(table: dict[str, Path], *more: Any) -> tuple[Any, ...]:
+    return ("attack", "--model", f"{table['model.py']}:model", "--data", table["table.npz"], *more, *QUICK)
+
+
+def test_a_column_file_gives_valid_rows_and_stands_in_the_report(psj: Psj, table: dict[str, Path]) -> None:
+    result = psj(*_words(table, "--columns", table["columns.json"], "--out", table["out"]))
+    assert result.exit_code == 0, result.output
+    assert "3 of 4 features may change" in result.stdout
+    spec = json.loads((table["out"] / "report.json").read_text())["spec"]
+    assert spec["space"]["names"] == ["age", "income", "rooms", "job"]
+    assert len(spec["space"]["digest"]) == 64
+    with np.load(table["out"] / "points.npz") as arrays:
+        points, originals = arrays["points"], arrays["originals"]
+    assert np.array_equal(points[:, 0], originals[:, 0])
+    assert (points[:, 2:] % 1 == 0).all()
+    assert not np.array_equal(points, originals)
+
+
+def test_a_mask_and_a_scale_work_on_images(psj: Psj, tmp_path: Path) -> None:
+    mask = np.zeros((28, 28), np.uint8)
+    mask[4:24, 4:24] = 1
+    np.save(tmp_path / "mask.npy", mask)
+    words = ("--mask", tmp_path / "mask.npy", "--scale", "std", "--out", tmp_path / "out", *QUICK)
+    result = psj("attack", "--attack", "hsj", *words)
+    assert result.exit_code == 0, result.output
+    assert "400 of 784 features may change" in result.stdout
+    with np.load(tmp_path / "out" / "points.npz") as arrays:
+        change = (arrays["points"] - arrays["originals"]).reshape(-1, 28, 28)
+    assert change[:, mask == 0].max() == 0
+    assert np.abs(change).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--columns", "columns.json", "--scale", "range"), "leave out"),
+        (("--columns", "none.json"), "cannot be read"),
+        (("--columns", "columns.json", "--mask", "none.npy"), "cannot be read"),
+        (("--columns", "columns.json", "--mask", "zeros.npy"), "no feature free"),
+        (("--columns", "columns.json", "--mask", "two.npy"), "masks for 2 images"),
+        (("--columns", "columns.json", "--scale", "wide"), "leave out"),
+    ],
+)
+def test_bad_words_end_with_one_line(psj: Psj, table: dict[str, Path], words: tuple[str, ...], said: str) -> None:
+    folder = table["out"].parent
+    np.save(folder / "zeros.npy", np.zeros(4))
+    np.save(folder / "two.npy", np.ones((2, 4)))
+    full = [folder / word if "." in word else word for word in words]
+    result = psj(*_words(table, *full))
+    assert result.exit_code == 2 or result.exit_code == 1
+    assert said in " ".join(result.output.split())
+    assert "Traceback" not in result.output
