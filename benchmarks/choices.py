@@ -17,12 +17,12 @@ from common import correct_images, embedded_pool, header, markdown
 import popskipjump as psj
 
 FIRST = 500
-VARIANTS = {
+VARIANTS: dict[str, psj.AttackConfig] = {
     "default": psj.PopSkipJump(),
     "without the baseline (text)": psj.PopSkipJump(baseline=False),
     "line enlarged 1.5 times (text)": psj.PopSkipJump(enlarge=1.5),
     "E[n] over all parameters, n_t at most 2,000 (text)": psj.PopSkipJump(
-        sample_size="posterior", count=psj.Count(limit=2_000)
+        sample_size="posterior", count=psj.DirectionCount(limit=2_000)
     ),
     "n at the point estimate (text)": psj.PopSkipJump(sample_size="point"),
     "n at the mean signal": psj.PopSkipJump(sample_size="signal"),
@@ -53,7 +53,8 @@ def main() -> None:
         report = psj.evaluate(
             model, x, y, attack=VARIANTS[name], noise=args.noise, starts=embedded_pool(), verdict=0, keep_trace=False
         )
-        logs = np.log(report.border_distances)
+        border = np.asarray(report.border_distances)
+        logs = np.log(border)
         reference = logs if reference is None else reference
         difference = logs - reference
         error = difference.std(ddof=1) / np.sqrt(len(difference))
@@ -61,7 +62,7 @@ def main() -> None:
         rows.append(
             (
                 name,
-                f"{np.median(report.border_distances):.3f}",
+                f"{np.median(border):.3f}",
                 f"{np.exp(logs.mean()):.3f}",
                 f"{np.exp(difference.mean()):.3f} ± {error:.3f}",
                 f"{np.median(report.queries):,.0f}",

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,10 +22,10 @@ import popskipjump as psj
 from popskipjump.geometry import L2
 from popskipjump.metrics import border_distance, summarise
 
-Row = dict[str, object]
+Row = dict[str, Any]
 
 
-def attack(name: str, config: object, noise: str | None, images: int, votes: int = 1) -> Row:
+def attack(name: str, config: psj.AttackConfig, noise: str | None, images: int, votes: int = 1) -> Row:
     """One attack on the first images; a row of the table."""
     x, y = correct_images(images)
     # Dropout acts inside the module, which a frozen copy does not show.
@@ -56,7 +58,7 @@ def attack(name: str, config: object, noise: str | None, images: int, votes: int
 def flips(images: int) -> list[Row]:
     """PSJ and HSJ at three noise levels."""
     levels = (None, "flip:0.05", "flip:0.1")
-    configs = {"PSJ": psj.PopSkipJump(), "HSJ": psj.HopSkipJump()}
+    configs: dict[str, psj.AttackConfig] = {"PSJ": psj.PopSkipJump(), "HSJ": psj.HopSkipJump()}
     return [attack(name, config, noise, images) for name, config in configs.items() for noise in levels]
 
 
@@ -69,7 +71,7 @@ def votes(images: int) -> list[Row]:
 def against_hsj(noises: list[str], images: int, limit: int, resolution: int = 100) -> list[Row]:
     """PSJ under some noise, with n_t capped, beside HSJ without noise on the same images."""
     rows = [attack("HSJ", psj.HopSkipJump(), None, images)]
-    config = psj.PopSkipJump(count=psj.Count(limit=limit), resolution=resolution)
+    config = psj.PopSkipJump(count=psj.DirectionCount(limit=limit), resolution=resolution)
     radius = "" if resolution == 100 else f", beta = 1/{resolution}"
     return rows + [attack(f"PSJ, n_t at most {limit:,}{radius}", config, noise, images) for noise in noises]
 
@@ -96,8 +98,8 @@ def cropping_bound(images: int) -> list[Row]:
     x, y = correct_images(images)
     model = psj.TorchModel(psj.zoo.mnist_model(), optimize=True)
     reference = attack("HSJ", psj.HopSkipJump(), None, images)
-    options = {"starts": embedded_pool(), "keep_trace": False, "verdict": 0}
-    report = psj.evaluate(MeanOfCrops(model, y, 24), x, y, attack=psj.HopSkipJump(), **options)
+    crops = MeanOfCrops(model, y, 24)
+    report = psj.evaluate(crops, x, y, attack=psj.HopSkipJump(), starts=embedded_pool(), verdict=0, keep_trace=False)
     along = border_distance(model, torch.from_numpy(x), torch.from_numpy(report.points), torch.from_numpy(y), L2)
     border, queries = summarise(along.numpy()), summarise(report.queries)
     bound: Row = reference | {
@@ -115,7 +117,7 @@ def cropping_bound(images: int) -> list[Row]:
     return [reference, bound]
 
 
-SECTIONS = {
+SECTIONS: dict[str, Callable[[int | None], list[Row]]] = {
     "flips": lambda n: flips(n or 200),
     "votes": lambda n: votes(n or 200),
     "dropout": lambda n: against_hsj(["dropout:0.5"], n or 40, 5_000),

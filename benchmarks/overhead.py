@@ -20,6 +20,7 @@ import dataclasses
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ STRETCH = 8192  # queries between two turns of the bare model, at most
 TURNS = 32  # of it in a run, at least
 SAMPLED = 40  # stretches of a run that the bare model answers again, about
 BATCH = 512
-PARTS = {"locate": "search", "direction": "direction", "advance": "step"}
+PARTS = {"search": "search", "direction": "direction", "step_rule": "step"}
 # (model, images, flips) -> what total / best batches should be; of one image, total / same calls
 GOALS = {
     ("eager", 100, 0.0): Goal(1.12, 1.05),
@@ -144,7 +145,7 @@ class Metered:
     iterations: int = 32
     config: Any = None
 
-    def build(self, dimension: int) -> BoundaryWalk:
+    def build(self, dimension: int) -> BoundaryWalk[Any, Any, Any, Any, Any]:
         """See `AttackConfig`."""
         walk = (self.config or psj.PopSkipJump(iterations=self.iterations)).build(dimension)
         timed = {field: self.meter.timed(name, getattr(walk, field)) for field, name in PARTS.items()}
@@ -288,7 +289,7 @@ def main() -> None:
         for name in args.models:
             for flips in args.flips:
                 key = (name, images, flips)
-                taken, results[key] = seconds(lambda k=key: case(*k, args.clock, args.repeat, args.threads, budget))
+                taken, results[key] = seconds(partial(case, *key, args.clock, args.repeat, args.threads, budget))
                 values = {name: round(float(np.median(v)), 3) for name, v in results[key].items()}
                 print(time.strftime("%H:%M:%S"), *key, f"({taken:.0f} s)", values, flush=True)
                 if args.out is not None:  # a run of hours leaves what it has

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import copy
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,9 @@ from common import command, correct_images, header, markdown, save, seconds
 from torch.utils.mkldnn import to_mkldnn
 
 import popskipjump as psj
-from popskipjump.attacks.parts.basis import basis_of
-from popskipjump.attacks.parts.carried import TWO_SIDED
-from popskipjump.attacks.parts.pool import DirectionPool
+from popskipjump.attacks.directions.adaptive.dct import basis_of
+from popskipjump.attacks.directions.pool import DirectionPool
+from popskipjump.attacks.searches.warm import TWO_SIDED
 from popskipjump.geometry import row_sums
 from popskipjump.rng import Key, normal
 from popskipjump.sigmoid import Grid, SigmoidPosterior, information_by_table, mutual_information
@@ -30,12 +31,17 @@ ROWS, D, ROUNDS = 512, 784, 7
 Work = Callable[[], object]
 
 
+def _repeated(work: Work, repeat: int) -> None:
+    for _ in range(repeat):
+        work()
+
+
 def compare(candidates: dict[str, Work], per: int, repeat: int = 3) -> dict[str, float]:
     """Microseconds of each candidate, divided by `per`."""
     best = dict.fromkeys(candidates, np.inf)
     for _ in range(ROUNDS):
         for name, work in candidates.items():
-            taken, _ = seconds(lambda w=work: [w() for _ in range(repeat)], clock="cpu")
+            taken, _ = seconds(partial(_repeated, work, repeat), clock="cpu")
             best[name] = min(best[name], taken / repeat * 1e6 / per)
     return best
 
@@ -45,11 +51,12 @@ def models() -> dict[str, float]:
     x, _ = correct_images(ROWS)
     points = (torch.from_numpy(x) + 0.05 * normal(Key(0).roots(torch.arange(ROWS)), D).reshape(x.shape)).clamp(0, 1)
     plain = psj.zoo.mnist_model()
-    last = copy.deepcopy(plain).to(memory_format=torch.channels_last)
+    last: torch.nn.Module = copy.deepcopy(plain)
+    last = last.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch types it for tensors only
     last_points = points.to(memory_format=torch.channels_last)
     converted = to_mkldnn(copy.deepcopy(plain))
     frozen = psj.oracles.FastForward(plain)
-    forwards = {
+    forwards: dict[str, Work] = {
         "eager": lambda: plain(points),
         "eager, channels_last": lambda: last(last_points),
         "eager, channels_last, conversion included": lambda: last(points.contiguous(memory_format=torch.channels_last)),

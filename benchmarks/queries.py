@@ -43,14 +43,16 @@ from query_problems import (
 
 import popskipjump as psj
 from popskipjump.attacks import QuickSkipJump
+from popskipjump.attacks.acceptance.if_nearer import AcceptIfNearer
+from popskipjump.attacks.acceptance.unless_faint import UnlessFaint
 from popskipjump.attacks.base import Trace
-from popskipjump.attacks.parts.accept import Nearer
-from popskipjump.attacks.parts.advance import FullStep
-from popskipjump.attacks.parts.carried import CarriedSearch
-from popskipjump.attacks.parts.halves import HalfSampleSignal
-from popskipjump.attacks.parts.length import LengthByWidth
-from popskipjump.attacks.parts.likeness import Likeness
-from popskipjump.attacks.parts.shaped import ShapedDirections
+from popskipjump.attacks.directions.adaptive.estimator import AdaptiveDirections
+from popskipjump.attacks.directions.adaptive.radius import AdaptiveRadius
+from popskipjump.attacks.directions.adaptive.spectrum_prior import SpectrumPrior
+from popskipjump.attacks.searches.warm import WarmStartedSearch
+from popskipjump.attacks.starts.given import GivenStart
+from popskipjump.attacks.starts.restart import NoRestart
+from popskipjump.attacks.steps.straight import FullStep
 
 FRESH = 300  # number of an embedded image
 LOOKS = 60  # iterations of a run whose border distances are measured
@@ -91,7 +93,7 @@ class Contest:
     @property
     def reference(self) -> str | psj.PopSkipJump:
         """PSJ."""
-        return "psj" if self.limit is None else psj.PopSkipJump(count=psj.Count(limit=self.limit))
+        return "psj" if self.limit is None else psj.PopSkipJump(count=psj.DirectionCount(limit=self.limit))
 
     @property
     def length(self) -> tuple[int, int | None]:
@@ -362,7 +364,7 @@ def reach(images: int | None, picture: Path | None) -> str:
     return described(problem) + "\n\n" + markdown(columns, rows)
 
 
-PLAIN = ShapedDirections(shaped=False, local=False, balance=0.0, tangential=False)
+PLAIN = AdaptiveDirections(learn_spectrum=False, local=False, centring=0.0, tangential=False)
 
 
 def others(images: int | None, picture: Path | None) -> str:
@@ -393,32 +395,34 @@ def side_by_side(problems: list[Problem]) -> str:
 
 
 VARIANTS = {
-    "balance": QuickSkipJump(direction=ShapedDirections(balance=0.0)),
-    "shaped directions": QuickSkipJump(direction=ShapedDirections(shaped=False)),
-    "likeness of the first change": QuickSkipJump(direction=ShapedDirections(likeness=Likeness(power=0.0))),
-    "local directions": QuickSkipJump(direction=ShapedDirections(local=False)),
-    "tangential directions": QuickSkipJump(direction=ShapedDirections(tangential=False)),
-    "memory of what points out of the bounds": QuickSkipJump(direction=ShapedDirections(outward=None)),
+    "centring": QuickSkipJump(direction=AdaptiveDirections(centring=0.0)),
+    "learned spectrum": QuickSkipJump(direction=AdaptiveDirections(learn_spectrum=False)),
+    "spectrum prior": QuickSkipJump(direction=AdaptiveDirections(prior=SpectrumPrior(power=0.0))),
+    "local directions": QuickSkipJump(direction=AdaptiveDirections(local=False)),
+    "tangential directions": QuickSkipJump(direction=AdaptiveDirections(tangential=False)),
+    "active bounds": QuickSkipJump(direction=AdaptiveDirections(active_bounds=None)),
     "nearest image of the pool as a start": QuickSkipJump(nearest_start=False),
-    "nearing by large steps and patterns": QuickSkipJump(start=None),
-    "arc (a straight step instead)": QuickSkipJump(advance=FullStep()),
-    "prior carried over": QuickSkipJump(search=CarriedSearch(keep=0.0, doubt=1.0)),
-    "doubt in refusals": QuickSkipJump(accept=Nearer(slack=0.0)),
-    "all but the arc and the search": QuickSkipJump(direction=PLAIN, start=None, nearest_start=False),
-    "all but the shaped directions and the search": QuickSkipJump(
-        direction=ShapedDirections(local=False, balance=0.0, tangential=False),
-        advance=FullStep(),
-        start=None,
-        accept=None,
+    "start by large steps and patterns": QuickSkipJump(start=GivenStart(), restart=NoRestart()),
+    "arc (a straight step instead)": QuickSkipJump(step=FullStep()),
+    "warm start of the search": QuickSkipJump(search=WarmStartedSearch(keep=0.0, uniform=1.0)),
+    "deviations in refusals": QuickSkipJump(acceptance=AcceptIfNearer(slack=0.0)),
+    "all but the arc and the search": QuickSkipJump(
+        direction=PLAIN, start=GivenStart(), restart=NoRestart(), nearest_start=False
+    ),
+    "all but the learned spectrum and the search": QuickSkipJump(
+        direction=AdaptiveDirections(local=False, centring=0.0, tangential=False),
+        step=FullStep(),
+        start=GivenStart(),
+        restart=NoRestart(),
+        acceptance=UnlessFaint(),
         nearest_start=False,
     ),
 }
 NOISY_VARIANTS = {
-    "class contrast": QuickSkipJump(direction=ShapedDirections(contrast=None)),
-    "signal inferred from the search (measured by halves instead)": QuickSkipJump(
-        direction=ShapedDirections(signal=HalfSampleSignal())
+    "rival weights": QuickSkipJump(direction=AdaptiveDirections(rivals=None)),
+    "directions as wide as the transition": QuickSkipJump(
+        direction=AdaptiveDirections(radius=AdaptiveRadius(widths=0.0))
     ),
-    "directions as wide as the transition": QuickSkipJump(direction=ShapedDirections(length=LengthByWidth(widths=0.0))),
 }
 
 

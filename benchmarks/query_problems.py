@@ -269,7 +269,7 @@ def _learn(net: torch.nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y:
     """One step of training."""
     loss = torch.nn.functional.cross_entropy(net(x), y)
     optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     optimizer.step()
 
 

@@ -35,7 +35,8 @@ class CountedNet(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Logits."""
         self.rows += len(x)
-        return self.net(x.to(torch.float32))  # ART's points are float64 with some versions of NumPy
+        logits: torch.Tensor = self.net(x.to(torch.float32))  # ART's points are float64 with some versions of NumPy
+        return logits
 
 
 def ours(x: np.ndarray, y: np.ndarray, starts: np.ndarray, iterations: int, optimize: bool) -> Attack:

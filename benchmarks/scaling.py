@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -54,7 +56,7 @@ def linear(shape: tuple[int, ...], images: int, iterations: int, clock: str) -> 
     return _run(plane, x, np.zeros(images, dtype=np.int64), config, np.clip(ahead, 0, 1), clock)
 
 
-def _run(model: object, x: np.ndarray, y: np.ndarray, config: psj.PopSkipJump, starts: object, clock: str) -> Row:
+def _run(model: object, x: np.ndarray, y: np.ndarray, config: psj.PopSkipJump, starts: Any, clock: str) -> Row:
     taken, report = seconds(
         lambda: psj.evaluate(model, x, y, attack=config, starts=starts, verdict=0, keep_trace=False), clock
     )
@@ -67,7 +69,7 @@ def _run(model: object, x: np.ndarray, y: np.ndarray, config: psj.PopSkipJump, s
     }
 
 
-CASES = {
+CASES: dict[str, tuple[Callable[..., Row], tuple[Any, ...]]] = {
     "10 MNIST images": (mnist, (10, 100, 32)),
     "100 MNIST images": (mnist, (100, 100, 32)),
     "1,000 MNIST images": (mnist, (1000, 100, 32)),

@@ -1,8 +1,8 @@
 """Variants of QuickSkipJump beside its default, on images that no report uses.
 
-    python benchmarks/tuning.py --noise smoothing:0.2 --marks 1000 4000 12000 direction.number.unjudged=0
-    python benchmarks/tuning.py --images 100 --seeds 2 "advance.learn=0.5 advance.first=0.4" start=null
-    POPSKIPJUMP_DATA=<folder> python benchmarks/tuning.py --data cifar --targets direction.likeness.untried=1
+    python benchmarks/tuning.py direction.count.gradual_growth=0 --noise smoothing:0.2 --marks 1000 4000 12000
+    python benchmarks/tuning.py "step.rate=0.5 step.first=0.4" direction.rivals=null --images 100 --seeds 2
+    POPSKIPJUMP_DATA=<folder> python benchmarks/tuning.py direction.prior.trust=0.8 --data cifar --targets
 
 A variant is one or several settings, `argument=value` or `part.argument=value` with a value as in JSON, of the default
 attack. Log-distances are means over the seeds, and their differences are paired by image: a seed gives each variant the
