@@ -27,7 +27,7 @@ def make() -> torch.nn.Module:
 def main() -> None:
     """Attack ten images that the module has not seen, with 5% of its answers flipped."""
     images, labels = psj.zoo.mnist_images(10, start=900)
-    pool = psj.Pool(*psj.zoo.mnist_images(100))
+    pool = psj.Pool(*map(torch.from_numpy, psj.zoo.mnist_images(100)))
     report = psj.evaluate(make(), images, labels, noise="flip:0.05", starts=pool, iterations=8)
     print(report)  # noqa: T201
 
