@@ -9,7 +9,7 @@ USER_READY := $(VENV)/.ready
 DEV_READY := $(VENV)/.ready-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check clean
+.PHONY: help demo test test-all check docs clean
 .NOTPARALLEL: # two installations into one environment at a time would spoil it
 
 help: ## list the targets
@@ -19,15 +19,20 @@ demo: $(USER_READY) ## PSJ, HSJ and HSJ with votes on embedded images: a table a
 	$(BIN)/psj demo
 
 test: check ## style, types and the quick tests
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
 
 test-all: check ## style, types and all tests, those of minutes included
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python scripts/test_capabilities.py
 
 check: $(DEV_READY) ## style and types alone
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(DEV_READY) ## the documentation site in build/site; a broken link fails
+	$(PIP) install -e ".[docs]" -c constraints.txt
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## remove the environment, the caches and what was built
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,6 +7,7 @@ breaks it. Nothing of the package is imported: a rule holds for code that would 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -23,12 +24,14 @@ PACKAGE = "popskipjump"
 LAYERS = (
     ("errors",),
     ("types",),
-    ("rng", "geometry"),
+    ("rng", "geometry", "npz"),
     ("sigmoid", "oracles"),
-    ("noise", "attacks"),
+    ("adapters",),
+    ("noise", "attacks", "space"),
     ("metrics", "storage", "zoo"),
     ("evaluation",),
-    ("experiments", "integrations", "testing"),
+    ("runs",),
+    ("experiments", "questions", "integrations", "testing"),
     ("cli",),
     ("__main__",),
 )
@@ -37,11 +40,23 @@ PUBLIC_NAMES = RANK["evaluation"] + 0.5  # what `popskipjump/__init__.py` offers
 
 PLOTTING = {"matplotlib", "seaborn", "plotly"}
 OPTIONAL = {"foolbox", "art", "ray", "onnx", "onnxruntime", "jax", "jaxlib", "sklearn"}
-OPTIONAL |= {"fastapi", "flask", "starlette", "uvicorn", "aiohttp", "django"}
+OPTIONAL |= {
+    "fastapi",
+    "flask",
+    "starlette",
+    "uvicorn",
+    "aiohttp",
+    "django",
+    "httpx",
+    "pandas",
+    "xgboost",
+    "lightgbm",
+    "transformers",
+}
 UNPICKLERS = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 NUMPY_OWN_STREAM = {"Generator", "SeedSequence", "BitGenerator", "Philox", "PCG64", "PCG64DXSM", "SFC64", "MT19937"}
 TORCH_GLOBAL = re.compile(
-    r"torch\.(manual_seed|seed|set_rng_state|random\.(?!fork_rng)\w+|(cuda|mps|xpu)\.(manual_)?seed\w*)"
+    r"torch\.(manual_seed|seed|set_rng_state|random\.(?!fork_rng|get_rng_state)\w+|(cuda|mps|xpu)\.(manual_)?seed\w*)"
 )
 TORCH_DRAW = re.compile(r"torch\.(rand|randn|randint|randperm|normal|bernoulli|multinomial|poisson|rand\w*_like)")
 DRAW_IN_PLACE = {"normal_", "uniform_", "bernoulli_", "random_", "exponential_", "cauchy_", "geometric_", "log_normal_"}
@@ -136,8 +151,9 @@ def _imports(module: Module) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{_from_base(module, node)}.{item.name}") for item in node.names)
     for call, name in _calls(module):
         target = call.args[0] if call.args else None
-        is_text = isinstance(target, ast.Constant) and isinstance(target.value, str)
-        if name in {"importlib.import_module", "__import__"} and is_text:
+        if name not in {"importlib.import_module", "__import__"}:
+            continue
+        if isinstance(target, ast.Constant) and isinstance(target.value, str):
             yield call.lineno, target.value
 
 
@@ -200,7 +216,7 @@ def no_global_randomness(module: Module) -> Iterator[Violation]:
         name = (_dotted(node, aliases) if isinstance(node, ast.Name | ast.Attribute) else None) or ""
         numpy_name = name.removeprefix("numpy.random.")
         is_numpy = numpy_name != name and numpy_name not in {*NUMPY_OWN_STREAM, "default_rng"} and "." not in numpy_name
-        if is_numpy or TORCH_GLOBAL.fullmatch(name):
+        if isinstance(node, ast.expr) and (is_numpy or TORCH_GLOBAL.fullmatch(name)):
             yield Violation(node.lineno, f"{name} touches a global stream: {advice}")
     for call, name in _calls(module):
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
@@ -219,7 +235,7 @@ def plotting_in_experiments_only(module: Module) -> Iterator[Violation]:
 
 def optional_packages_in_integrations_only(module: Module) -> Iterator[Violation]:
     for line, target in _imports(module):
-        if target.split(".")[0] in OPTIONAL and module.part != "integrations":
+        if target.split(".")[0] in OPTIONAL and module.part not in {"integrations", "adapters"}:
             yield Violation(line, f"{target} is imported in `{module.part}`: other tools meet in `integrations`")
 
 
@@ -309,7 +325,7 @@ CAUGHT = [
     (layering, "zoo.nets", "def late():\n    from ..metrics.distance import border_distance"),
     (layering, "attacks.base", "import popskipjump as psj"),
     (layering, "metrics.distance", "from popskipjump import evaluate"),
-    (layering, "storage.journal", "import importlib\nimportlib.import_module('popskipjump.cli.demo')"),
+    (layering, "storage.journal", "import importlib\nimportlib.import_module('popskipjump.cli.commands.demo')"),
     (attacks_see_no_noise, "attacks.parts.locate", "from ...noise.flip import Flip"),
     (attacks_see_no_noise, "attacks.walk", "from popskipjump import noise"),
     (no_print, "evaluation", "print('done')"),
@@ -364,3 +380,32 @@ def test_the_text_rule_catches_a_machine_path_and_a_registry(text: str) -> None:
 @pytest.mark.parametrize("text", ["docs/work/plan.md", "https://example.org/home/", "the root/leaf ratio"])
 def test_the_text_rule_leaves_other_paths_alone(text: str) -> None:
     assert not list(machine_specific(text))
+
+
+def test_the_tree_in_the_documentation_is_the_tree_of_the_files():
+    spec = importlib.util.spec_from_file_location("write_tree", ROOT / "scripts" / "write_tree.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    said = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert said == script.page(), "run scripts/write_tree.py"
+
+
+def _code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function without its docstring."""
+    body = node.body[1:] if ast.get_docstring(node) else node.body
+    return ((body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0) + node.body[0].lineno - node.lineno
+
+
+def test_no_file_function_or_folder_is_too_long_to_read():
+    long = []
+    for folder in {path.parent for path in (SOURCE / PACKAGE).rglob("*.py")}:
+        files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+        long += [f"{folder.relative_to(SOURCE)}: {len(files)} files"] if len(files) > 12 else []
+        for path in files:
+            text, name = path.read_text(encoding="utf-8"), path.relative_to(SOURCE)
+            long += [f"{name}: {text.count(chr(10))} lines"] if text.count("\n") > 350 else []
+            functions = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+            long += [f"{name}: {node.name}" for node in functions if _code_lines(node) > 60]
+    assert not long
