@@ -18,6 +18,10 @@ from popskipjump.integrations.http.server import LOOPBACK, Served, application, 
 from popskipjump.oracles import Ticket
 
 QUICK = Patience(attempts=4, refusals=2, first=0.01, longest=0.05)
+SHORT = 0.25  # seconds: the timeout of tests whose server is late on purpose
+# On a busy machine honest answers are late as well: only the number of attempts may decide that nobody is there.
+STUBBORN = Patience(attempts=400, first=0.01, longest=0.05)
+OVER = 60.0  # seconds after which a test has failed, whatever the machine
 DIMENSION = 6
 
 
@@ -57,6 +61,7 @@ class Script:
         self.headers: list[dict] = []
         self.most_at_once = self._now = 0
         self.lock = threading.Lock()
+        self.over = threading.Event()  # set when the test ends
 
     def next(self) -> Callable:
         with self.lock:
@@ -94,6 +99,11 @@ def status(code: int, **headers: str) -> Callable:
     return lambda handler, request: reply(handler, {"error": "SECRET-BODY"}, code, headers=headers)
 
 
+def hang(handler, request) -> None:
+    """Never answer."""
+    handler.over.wait(OVER)
+
+
 METADATA = {
     "name": "toy",
     "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, DIMENSION]}],
@@ -122,6 +132,7 @@ def scripted(script: Script, metadata: dict = METADATA, tls: ssl.SSLContext | No
                 script.headers.append(dict(self.headers))
                 script._now += 1
                 script.most_at_once = max(script.most_at_once, script._now)
+            self.over = script.over
             try:
                 script.next()(self, request)
             except (BrokenPipeError, ConnectionResetError):
@@ -142,6 +153,7 @@ def scripted(script: Script, metadata: dict = METADATA, tls: ssl.SSLContext | No
     try:
         yield f"http{'' if tls is None else 's'}://{LOOPBACK}:{server.server_address[1]}/v2/models/toy"
     finally:
+        script.over.set()
         server.shutdown()
         server.server_close()
 

@@ -19,8 +19,12 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed: it is in the ex
 from http_toys import (  # noqa: E402  # noqa: E402
     DIMENSION,
     METADATA,
+    OVER,
     QUICK,
+    SHORT,
+    STUBBORN,
     Script,
+    hang,
     honest,
     question,
     reply,
@@ -48,7 +52,7 @@ def noisy_mnist() -> psj.Classifier:
 @pytest.mark.parametrize("binary", [False, True])
 def test_an_attack_over_http_is_the_attack_in_process(noisy_mnist, binary):
     images, labels = psj.zoo.mnist_images(2)
-    options = {"iterations": 1, "starts": psj.Pool(*map(torch.from_numpy, psj.zoo.mnist_images(50))), "seed": 3}
+    options = {"budget": 400, "starts": psj.Pool(*map(torch.from_numpy, psj.zoo.mnist_images(50))), "seed": 3}
     here = psj.evaluate(psj.zoo.mnist_model(), images, labels, "psj", noise="flip:0.1", **options)
     with serving_oracle(noisy_mnist, SHAPE) as url, psj.Endpoint(url, binary=binary) as endpoint:
         there = psj.evaluate(endpoint, images, labels, "psj", **options)
@@ -84,8 +88,11 @@ def test_a_batch_is_divided_by_the_servers_own_limit(noisy_mnist):
 
 
 def test_no_more_requests_are_under_way_than_connections():
+    together = threading.Barrier(3)
+
     def slow(handler, request):
-        time.sleep(0.05)
+        together.wait(OVER)  # three requests have arrived
+        time.sleep(0.02)  # a fourth would arrive now
         honest(handler, request)
 
     script = Script(slow, forever=True)
@@ -115,13 +122,10 @@ def test_a_retried_query_is_answered_once_and_counted_by_its_outcomes():
 
 
 def test_one_timeout_does_not_end_an_image_that_is_alone_in_its_batch():
-    def hang(handler, request):
-        time.sleep(0.6)
-
     images = np.full((1, DIMENSION), 0.1, dtype=np.float32)
     starts = -images
     script = Script(*[honest] * 8, hang, *[honest] * 5, hang)
-    with scripted(script) as url, psj.Endpoint(url, timeout=0.3, patience=QUICK) as endpoint:
+    with scripted(script) as url, psj.Endpoint(url, timeout=SHORT, patience=STUBBORN) as endpoint:
         report = psj.evaluate(endpoint, images, [1], "hsj", starts=starts, budget=80, bounds=(-1, 1))
     assert report.status[0].has_point
     assert np.isfinite(report.distances[0])

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 httpx = pytest.importorskip("httpx", reason="httpx is not installed: it is in the extra http")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: it is in the extra serve")
 
+from http_toys import OVER  # noqa: E402
 from human_toys import TOKEN, Attacking, InProcess, Person, attack, material, page_of, pixels, study_in  # noqa: E402
 
 import popskipjump as psj  # noqa: E402
@@ -26,25 +28,28 @@ SOURCE = Path(psj.__file__).parents[1]
 
 def work(study, people: dict[str, Person], most: int = 500, until: int | None = None) -> list[dict]:
     """Let people answer in turns until the study is done, or so many questions were answered: what they were shown."""
-    shown = []
-    for turn in range(100 * most):
+    shown, deadline = [], time.monotonic() + OVER
+    for turn in itertools.count():
         name = list(people)[turn % len(people)]
         state = study.next(name)
         if state["state"] == "done" or (until is not None and len(shown) >= until):
             return shown
         if state["state"] == "wait":
-            os.sched_yield()
+            assert time.monotonic() < deadline, "the attack does not go on"
+            time.sleep(0.0005)
             continue
         shown.append({"person": name, **state})
+        assert len(shown) <= most, "the study does not end"
+        deadline = time.monotonic() + OVER
         study.answer(name, state["key"], people[name].says(pixels(state["picture"]).mean()))
-    raise AssertionError("the study did not end")
+    return shown
 
 
 def test_an_attack_on_people_ends_where_the_same_answers_lead_in_process(tmp_path):
     study = study_in(tmp_path, budget=60)
     attacking = Attacking(study, budget=60)
     work(study, {"anna": Person(0.1)})
-    attacking.join(60)
+    attacking.join(OVER)
     there = attack(InProcess(study.replies), budget=60)
     assert np.array_equal(there.points, attacking.report.points)
     assert attacking.report.queries[0] <= 60
@@ -59,14 +64,14 @@ def test_a_killed_study_loses_no_answer_and_asks_none_again(tmp_path):
     work(first, {"anna": Person(0.1)}, until=17)
     kept = list(first.replies)
     first.close()
-    attacking.join(30)
+    attacking.join(OVER)
     with (tmp_path / "answers.jsonl").open("ab") as file:
         file.write(b'{"kind": "query", "image": 0, "ser')  # torn: killed in mid-write
     second = study_in(tmp_path, catch_every=0)
     assert second.replies == kept
     attacking = Attacking(second)
     work(second, {"anna": Person(0.1, seed=1)})
-    attacking.join(30)
+    attacking.join(OVER)
     addresses = [(r.image, r.serial) for r in second.replies]
     assert len(set(addresses)) == len(addresses) == attacking.report.queries[0]
     second.close()
@@ -76,7 +81,7 @@ def test_no_picture_is_shown_twice_in_a_row(tmp_path):
     study = study_in(tmp_path)
     attacking = Attacking(study)
     shown = work(study, {"anna": Person(0.0)})
-    attacking.join(30)
+    attacking.join(OVER)
     pictures = [question["picture"] for question in shown]
     assert all(one != other for one, other in itertools.pairwise(pictures))
     assert all(question["left"] >= 0 for question in shown)
@@ -88,7 +93,7 @@ def test_catch_trials_find_out_who_does_not_look(tmp_path):
     study = study_in(tmp_path, budget=60, catch_every=3)
     attacking = Attacking(study, budget=60)
     work(study, {"attentive": Person(0.0), "careless": Person(0.5, seed=4)})
-    attacking.join(60)
+    attacking.join(OVER)
     people = study.people()["people"]
     assert people["attentive"]["catch_right"] == people["attentive"]["catch_trials"] >= 5
     assert people["careless"]["catch_right"] < people["careless"]["catch_trials"]
@@ -101,7 +106,7 @@ def test_second_opinions_measure_disagreement_as_noise(tmp_path):
     study = study_in(tmp_path, budget=200, second_every=2, catch_every=0)
     attacking = Attacking(study, budget=200)
     work(study, {"a": Person(0.2, seed=1), "b": Person(0.2, seed=2)}, most=2000)
-    attacking.join(60)
+    attacking.join(OVER)
     found = study.people()["disagreement"]
     assert found["pairs"] >= 50
     # Far from the border two people with 20% mistakes differ in 32%, near it in up to half of the cases.
@@ -113,7 +118,7 @@ def test_two_people_never_answer_the_same_query(tmp_path):
     study = study_in(tmp_path, second_every=0, catch_every=0)
     attacking = Attacking(study)
     shown = work(study, {"a": Person(0.0), "b": Person(0.0)})
-    attacking.join(30)
+    attacking.join(OVER)
     assert len({question["key"] for question in shown}) == len(shown) == len(study.replies)
     study.close()
 
@@ -127,12 +132,12 @@ def test_cannot_tell_is_a_coin_that_falls_alike_on_every_replay(tmp_path):
             return "unsure" if abs(brightness - 0.5) < 0.05 else super().says(brightness)
 
     work(study, {"anna": Undecided(0.0)})
-    attacking.join(30)
+    attacking.join(OVER)
     study.close()
     assert any(reply.answer == "unsure" for reply in study.replies)
     again = study_in(tmp_path, catch_every=0)
     replayed = Attacking(again)
-    replayed.join(30)
+    replayed.join(OVER)
     assert np.array_equal(replayed.report.points, attacking.report.points)
     again.close()
 
@@ -195,7 +200,9 @@ def test_an_answer_that_the_page_does_not_offer_is_refused(tmp_path, answer):
     study = study_in(tmp_path)
     Attacking(study)
     state = {"state": "wait"}
-    while state["state"] == "wait":
+    deadline = time.monotonic() + OVER
+    while state["state"] == "wait" and time.monotonic() < deadline:
+        time.sleep(0.0005)
         state = study.next("anna")
     with pytest.raises(psj.InputError):
         study.answer("anna", state["key"], answer)
