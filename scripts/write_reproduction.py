@@ -2,6 +2,8 @@
 
     python scripts/write_reproduction.py psj-reproduce [MORE...] --cifar10 psj-cifar10
 
+`--claims` takes the output of `benchmarks/claims.py`, `--pages` result pages of benchmarks that belong here.
+
 The numbers and verdicts come from the result.json of each experiment; where several folders hold one, the last counts.
 """
 
@@ -27,6 +29,12 @@ ratios compare. HSJ halves its step until the point is adversarial, as published
 was switched off. Distances are medians of L2 in input units on the classifier without noise, and ‖δ‖²/d is the unit of
 the paper's tables ([errata](errata.md), E12).
 """
+SENTENCES = """## Sentences of the paper, one by one
+
+Each sentence has a statistic and a limit that were written down before the runs (`experiments/reproduce/claims`). It is
+supported, not supported, or undecided together with the number of images that would decide it
+(`python benchmarks/claims.py FOLDER`).
+"""
 CIFAR = """## CIFAR-10
 
 The same commands on another data set and network: the first 761 test images, and a ResNet-20 that answers 91.7% of them
@@ -39,6 +47,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path, help="written by `psj reproduce`")
     parser.add_argument("--cifar10", type=Path, default=None, help="one more, written with --dataset cifar10")
+    parser.add_argument("--claims", type=Path, default=None, help="what benchmarks/claims.py printed")
+    parser.add_argument("--pages", nargs="*", type=Path, default=[], help="result pages to add, with their headings")
     args = parser.parse_args()
     results = read_results(args.folders)
     pictures = {}
@@ -49,6 +59,10 @@ def main() -> None:
             shutil.copy(source / name / "figure.png", DOCS / "pictures" / f"{name}.png")
             pictures[name] = f"pictures/{name}.png"
     text = f"{HEADER}\n{overview_of(results, pictures)}"
+    if args.claims is not None:
+        text += f"\n{SENTENCES}\n{args.claims.read_text(encoding='utf-8').strip()}\n"
+    for page in args.pages:
+        text += f"\n#{page.read_text(encoding='utf-8').strip()}\n"  # its heading, one level down
     if args.cifar10 is not None:
         text += f"\n{CIFAR}\n"
         text += "\n".join([*sections_of(read_results([args.cifar10]), {}), ""])

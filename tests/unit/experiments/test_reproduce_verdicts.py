@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from reproduce_toys import SETUP, evidence_of, run_with
 
-from popskipjump import BoundaryAttack, HopSkipJump, PopSkipJump
+from popskipjump import BoundaryAttack, HopSkipJump, PopSkipJump, QuickSkipJump
 from popskipjump.experiments.reproduce import DEFAULT, EXPERIMENTS, PAPER, QUICK, Setup
 from popskipjump.experiments.reproduce.base import FEWEST, Way, judged
 from popskipjump.experiments.reproduce.figures.cosine import BORDERS, COUNTS, analytic
@@ -325,3 +326,36 @@ def test_the_reasons_name_what_failed():
     assert "1 [1, 1] (5%), 1 [1, 1] (10%)" in table.reasons(evidence_of(table, _as_published))[2]
     assert set(EXPERIMENTS["noise-level"].reasons(evidence_of(EXPERIMENTS["noise-level"], _as_published))) == {2}
     assert "1.02 times HSJ" in EXPERIMENTS["table-3"].reasons(evidence_of(EXPERIMENTS["table-3"], _as_published))[3]
+
+
+WITH_RUNS = ["table-1", "table-2", "table-3", "noise-level", "noise-level-complete", "votes-ratio"]
+
+
+@pytest.mark.parametrize("name", [*WITH_RUNS, "radius", "sample-factor"])
+def test_every_figure_has_one_line_that_says_what_it_shows(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    kept, broken = (experiment.headline(evidence_of(experiment, numbers)) for numbers in (_as_published, _far_hsj))
+    assert kept
+    assert "\n" not in kept
+    assert len(kept) < 200
+    assert kept != broken
+
+
+def _far_hsj(way: Way) -> tuple[float, float]:
+    """HSJ's distance grows with its radius, its directions and its noise; PSJ and QSJ keep theirs."""
+    if not isinstance(way.attack, HopSkipJump):
+        return 2.0, 20_000 if way.noise else 13_000
+    return 2.0 + (way.attack.radius or 0.0) + 0.1 * way.attack.count.factor + bool(way.noise), 12_000 * way.votes
+
+
+@pytest.mark.parametrize("name", WITH_RUNS)
+def test_our_own_attack_stands_beside_psj_and_decides_no_claim(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+
+    def numbers(way: Way, quick: float) -> tuple[float, float]:
+        return (quick, 4_000) if isinstance(way.attack, QuickSkipJump) else _as_published(way)
+
+    near, far = (evidence_of(experiment, partial(numbers, quick=quick)) for quick in (1.0, 40.0))
+    assert "0.5 [0.5, 0.5] times PSJ's final distance" in experiment.ours(near)
+    assert "20 [20, 20] times PSJ's final distance" in experiment.ours(far)
+    assert experiment.verdict(near) == experiment.verdict(far)

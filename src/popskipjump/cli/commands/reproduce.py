@@ -103,6 +103,8 @@ def reproduce(
         chosen = engine_of(engine, address, workers)
         for outcome in _run(study, experiments, folder, white_box, chosen):
             _report(outcome)
+        if quick:
+            notes().print("The quick size shows that everything works; its few images decide no claim.", style="yellow")
 
 
 def _size(*, quick: bool, paper: bool, no_caps: bool) -> Size:
@@ -181,6 +183,5 @@ def _list(experiments: list[Experiment]) -> None:
 
 def _report(outcome: Outcome) -> None:
     word, style = MARKS[outcome.finding.supported]
-    text = Text.assemble((outcome.experiment.name, "bold"), ": ", (word, style), f". {outcome.finding.sentence} ")
-    output().print(text)
-    output().print(f"  {outcome.folder / 'page.md'}", markup=False)
+    output().print(Text.assemble((outcome.experiment.name, "bold"), f": {outcome.headline}."))
+    output().print(Text.assemble("  the paper's claim: ", (word, style), f"; why: {outcome.folder / 'page.md'}"))

@@ -11,14 +11,15 @@ import numpy as np
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from popskipjump import BoundaryAttack, DirectionCount, HopSkipJump, Pool, PopSkipJump, TorchModel
+from popskipjump import BoundaryAttack, DirectionCount, HopSkipJump, Pool, PopSkipJump, QuickSkipJump, TorchModel
 from popskipjump.errors import InputError
 from popskipjump.experiments.reproduce.presets import Size
 from popskipjump.runs.data import RunData
 
-AttackConfig = PopSkipJump | HopSkipJump | BoundaryAttack
+AttackConfig = PopSkipJump | HopSkipJump | BoundaryAttack | QuickSkipJump
 Cell = str | float | int | None
 Measured = Mapping[str, np.ndarray]
+QSJ_BUDGET = 4_000  # queries of QSJ for each image: less than a third of what PSJ asks without noise
 FEWEST = 5  # images that decide anything: the median of fewer moves with each of them
 WhiteBoxAttack = Callable[[nn.Module, Tensor, Tensor, Tensor, int], Tensor]
 """From a module, images `(B, *S)`, labels `(B,)`, adversarial starts `(B, *S)` and a number of steps to points."""
@@ -26,11 +27,12 @@ WhiteBoxAttack = Callable[[nn.Module, Tensor, Tensor, Tensor, int], Tensor]
 
 @dataclass(frozen=True)
 class Way:
-    """One way to attack images: the attack, the noise on the answers, the votes. It names a run within a study."""
+    """One way to attack images: attack, noise on the answers, votes, budget. It names a run within a study."""
 
     attack: AttackConfig
     noise: str | None = None
     votes: int = 1
+    budget: int | None = None
 
 
 class Ask(NamedTuple):
@@ -106,6 +108,10 @@ class Setup:
     def boundary(self, noise: str | None = None, votes: int = 1) -> Way:
         """The boundary attack, or BA-r."""
         return Way(BoundaryAttack(iterations=self.size.iterations, proposals=self.size.proposals), noise, votes)
+
+    def qsj(self, noise: str | None = None) -> Way:
+        """QSJ, our own attack, with a budget instead of a number of iterations."""
+        return Way(QuickSkipJump(), noise, budget=QSJ_BUDGET)
 
     @property
     def capped(self) -> str:
@@ -202,6 +208,14 @@ class Experiment(ABC):
     def reasons(self, evidence: Evidence) -> dict[int, str]:
         """What the answer to some of these claims hangs on, in a few words."""
         return {}
+
+    def ours(self, evidence: Evidence) -> str:
+        """What QSJ, our own attack, does in the same setting; nothing where no attack is compared."""
+        return ""
+
+    @abstractmethod
+    def headline(self, evidence: Evidence) -> str:
+        """What the figure shows, in one line."""
 
     @abstractmethod
     def table(self, evidence: Evidence) -> Table:

@@ -111,6 +111,7 @@ def _section(result: Result, picture: str | None) -> list[str]:
         "",
         f"**Supported: {WORDS[result['supported']]}.** {result['finding']}",
         "",
+        *([f"**Our own attack.** {result['ours']}", ""] if result.get("ours") else []),
         f"{sample_of(result)} `{for_all_machines(result['origin']['command'])}`",
         *[f"{note}" for note in result["notes"]],
     ]

@@ -41,6 +41,8 @@ def write_experiment(folder: Path, experiment: Experiment, evidence: Evidence, o
     """Write everything about one experiment into its folder; files of an earlier time are replaced, one by one."""
     table, (finding, claims) = experiment.table(evidence), judged(experiment, evidence)
     figure = experiment.draw(evidence)
+    headline, ours = experiment.headline(evidence), experiment.ours(evidence)
+    figure.suptitle(headline, fontsize=10, x=0.01, ha="left", wrap=True)
     notes = experiment.notes(evidence.setup)
     result = {
         "schema": SCHEMA,
@@ -48,7 +50,9 @@ def write_experiment(folder: Path, experiment: Experiment, evidence: Evidence, o
         "title": experiment.title,
         "claim": experiment.claim,
         "supported": finding.supported,
+        "headline": headline,
         "finding": finding.sentence,
+        "ours": ours,
         "claims": {str(number): value for number, value in claims.items()},
         "reasons": {str(number): words for number, words in experiment.reasons(evidence).items()},
         "notes": notes,
@@ -81,10 +85,13 @@ def page_of(result: Mapping[str, Any], table: str) -> str:
     lines = [
         f"# {result['title']}",
         "",
+        f"{result['headline']}.",
+        "",
         f"**The paper's claim.** {result['claim']}",
         "",
         f"**Do our numbers support it? {WORDS[result['supported']].capitalize()}.** {result['finding']}",
         "",
+        *([f"**Our own attack.** {result['ours']}", ""] if result.get("ours") else []),
         f"{sample_of(result)} `{origin['command']}`; {versions}.",
         *[f"\n{note}" for note in result["notes"]],
         "",

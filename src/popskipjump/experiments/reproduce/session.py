@@ -24,6 +24,7 @@ class Outcome(NamedTuple):
     """What became of an experiment."""
 
     experiment: Experiment
+    headline: str  # what the figure shows, in one line
     finding: Finding
     folder: Path
 
@@ -69,7 +70,8 @@ def reproduce(
         hooks.on_experiment(experiment)
         evidence = evidence_of(study, experiment, out, white_box)
         folder = out / experiment.name
-        yield Outcome(experiment, write_experiment(folder, experiment, evidence, origin_of(study, command)), folder)
+        finding = write_experiment(folder, experiment, evidence, origin_of(study, command))
+        yield Outcome(experiment, experiment.headline(evidence), finding, folder)
 
 
 def evidence_of(study: Study, experiment: Experiment, out: Path, white_box: Mapping[str, WhiteBoxAttack]) -> Evidence:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from popskipjump import BoundaryAttack, HopSkipJump, Pool, PopSkipJump, TorchModel, zoo
+from popskipjump import BoundaryAttack, HopSkipJump, Pool, PopSkipJump, QuickSkipJump, TorchModel, zoo
 from popskipjump.errors import InputError, NotARunError
 from popskipjump.experiments.reproduce.base import Ask, Experiment, Lab, Setup, Way, WhiteBoxAttack
 from popskipjump.experiments.reproduce.pages import load_arrays, save_arrays
@@ -42,7 +42,7 @@ class Study:
 
     def spec(self, way: Way) -> RunSpec:
         """The run of one way on this source."""
-        return self.source.spec(attack=way.attack, noise=way.noise, votes=way.votes, seed=self.seed)
+        return self.source.spec(attack=way.attack, noise=way.noise, votes=way.votes, budget=way.budget, seed=self.seed)
 
     def lab(self, white_box: Mapping[str, WhiteBoxAttack]) -> Lab:
         """The images and the model, for what is measured besides the runs."""
@@ -162,7 +162,9 @@ def expected_work(way: Way) -> float:
     attack = way.attack
     root_sum = sum(math.sqrt(t) for t in range(1, attack.iterations + 1))
     kind = (way.noise or "none").partition(":")[0]
-    if isinstance(attack, BoundaryAttack):
+    if isinstance(attack, QuickSkipJump):
+        asked = float(way.budget or 100 * root_sum)
+    elif isinstance(attack, BoundaryAttack):
         asked = 1.1 * attack.proposals * attack.iterations
     elif isinstance(attack, HopSkipJump):
         asked = 100 * attack.count.factor * root_sum + 25 * attack.iterations

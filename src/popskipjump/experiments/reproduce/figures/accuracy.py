@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from popskipjump.experiments.reproduce.base import (
+    QSJ_BUDGET,
     Ask,
     Cell,
     Evidence,
@@ -34,6 +35,11 @@ ETAS = 200
 SAME = 0.05  # mean difference of two accuracy curves that coincide
 
 
+def ways_of(setup: Setup) -> dict[str, Callable[[str | None], Way]]:
+    """The attacks of the figure, each for a noise."""
+    return {"psj": setup.psj, "hsj": setup.hsj, "qsj": setup.qsj}
+
+
 class AdversarialAccuracy(Experiment):
     """See the module."""
 
@@ -52,17 +58,17 @@ class AdversarialAccuracy(Experiment):
         return list(dict.fromkeys(noise for group in self.groups(setup) for noise in group))
 
     def plan(self, setup: Setup) -> list[Ask]:
-        """PSJ and HSJ under each noise."""
+        """PSJ, HSJ and our QSJ under each noise."""
         images = setup.images(setup.size.images)
-        return [Ask(way, images) for noise in self.noises(setup) for way in (setup.psj(noise), setup.hsj(noise))]
+        return [Ask(way(noise), images) for noise in self.noises(setup) for way in ways_of(setup).values()]
 
     def measure(self, lab: Lab, runs: Mapping[Way, RunData]) -> dict[str, np.ndarray]:
         """Probability of the true class at the images and at the points that each attack returned: `(B,)` each."""
         found = {}
         for noise in self.noises(lab.setup):
             probability = correct_probability(noise_of(noise), lab.model, DRAWS)
-            for name, way in (("psj", lab.setup.psj(noise)), ("hsj", lab.setup.hsj(noise))):
-                run = runs[way]
+            for name, way in ways_of(lab.setup).items():
+                run = runs[way(noise)]
                 labels = torch.from_numpy(run.labels)
                 for what, points in (("clean", run.originals), ("point", run.points)):
                     found[f"{name} {noise or 'none'} {what}"] = (
@@ -72,7 +78,7 @@ class AdversarialAccuracy(Experiment):
 
     def accuracy(self, evidence: Evidence, attack: str, noise: str | None, etas: np.ndarray) -> np.ndarray:
         """Adversarial accuracy at sizes `(E,)`: `(E,)`."""
-        way = evidence.setup.psj(noise) if attack == "psj" else evidence.setup.hsj(noise)
+        way = ways_of(evidence.setup)[attack](noise)
         clean, point = (
             torch.from_numpy(evidence.measured[f"{attack} {noise or 'none'} {what}"]) for what in ("clean", "point")
         )
@@ -91,24 +97,24 @@ class AdversarialAccuracy(Experiment):
         etas = self.sizes(evidence)
         rows: list[tuple[Cell, ...]] = []
         for noise in self.noises(evidence.setup):
-            psj, hsj = (self.accuracy(evidence, attack, noise, etas) for attack in ("psj", "hsj"))
+            psj, hsj, qsj = (self.accuracy(evidence, attack, noise, etas) for attack in ("psj", "hsj", "qsj"))
             half = len(etas) // 2
-            values = (psj[0], psj[half], hsj[half], psj.mean(), hsj.mean(), hsj.mean() - psj.mean())
+            values = (psj[0], psj[half], hsj[half], psj.mean(), hsj.mean(), hsj.mean() - psj.mean(), qsj.mean())
             rows.append((noise or "none", *(round(float(v), 3) for v in values)))
         at = f"{etas[len(etas) // 2]:.2f}"
         columns = ("noise", "accuracy at η = 0", f"PSJ at η = {at}", f"HSJ at η = {at}", "PSJ, mean", "HSJ, mean")
-        return Table((*columns, "HSJ - PSJ, mean"), rows)
+        return Table((*columns, "HSJ - PSJ, mean", "QSJ, mean"), rows)
 
     def draw(self, evidence: Evidence) -> Figure:
-        """Four panels: PSJ and HSJ, by temperature and by noise model."""
-        figure, panels = canvas(2, 2, share_y=True)
+        """Six panels: PSJ, HSJ and QSJ, by temperature and by noise model."""
+        figure, panels = canvas(3, 2, share_y=True)
         etas = self.sizes(evidence)
         titles = ("logit sampling", "strongest level of each model")
         for row, (group, title) in enumerate(zip(self.groups(evidence.setup), titles, strict=True)):
-            for column, attack in enumerate(("psj", "hsj")):
-                axes = panels[2 * row + column]
+            for column, attack in enumerate(("psj", "hsj", "qsj")):
+                axes = panels[3 * row + column]
                 self._panel(axes, evidence, attack, group, etas)
-                letter = "abcd"[2 * row + column]
+                letter = "abcdef"[3 * row + column]
                 finish(
                     axes,
                     "size of the attack η (ℓ₂)",
@@ -127,6 +133,34 @@ class AdversarialAccuracy(Experiment):
             axes.plot(
                 etas, values, "--" if noise is None else "-", color=colour, linewidth=1.6, label=noise or "no noise"
             )
+
+    def ours(self, evidence: Evidence) -> str:
+        """QSJ's mean accuracies beside PSJ's."""
+        etas = self.sizes(evidence)
+        gaps = {
+            noise or "no noise": float(
+                np.subtract(*(self.accuracy(evidence, a, noise, etas).mean() for a in ("qsj", "psj")))
+            )
+            for noise in self.noises(evidence.setup)
+        }
+        return (
+            f"QSJ's mean accuracy over all sizes, with {QSJ_BUDGET:,} queries an image, minus PSJ's: "
+            f"{show_named(gaps, 2)}. Below 0: QSJ found nearer points."
+        )
+
+    def headline(self, evidence: Evidence) -> str:
+        """The gap between the attacks, averaged."""
+        etas = self.sizes(evidence)
+        gaps = [
+            float(
+                self.accuracy(evidence, "hsj", noise, etas).mean() - self.accuracy(evidence, "psj", noise, etas).mean()
+            )
+            for noise in self.noises(evidence.setup)
+        ]
+        return (
+            f"HSJ leaves {show(float(np.mean(gaps[1:])), 2)} more accuracy than PSJ under noise (mean over sizes), "
+            f"{show(gaps[0], 2)} without"
+        )
 
     def verdict(self, evidence: Evidence) -> Finding:
         """Compare the mean accuracies."""

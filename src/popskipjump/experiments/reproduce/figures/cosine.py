@@ -85,6 +85,11 @@ class Cosine(Experiment):
         finish(axes, "answers n", "expected cosine", title)
         return figure
 
+    def headline(self, evidence: Evidence) -> str:
+        """The largest gap."""
+        gap = np.abs(analytic(int(evidence.measured["dimension"])) - evidence.measured["clipped cosine"])
+        return f"Equation (3) predicts the simulated cosine to within {show(float(gap.max()), 2)}"
+
     def verdict(self, evidence: Evidence) -> Finding:
         """The formula where it should be exact, and how far the sigmoid is from it."""
         theory = analytic(int(evidence.measured["dimension"]))

@@ -42,6 +42,7 @@ from popskipjump.experiments.reproduce.numbers import (
     show_ratio,
     show_sides,
 )
+from popskipjump.experiments.reproduce.ours import beside_psj
 from popskipjump.experiments.style import INK
 
 REFERENCE = "dropout"  # the paper's noise model for the figure in its main text
@@ -57,18 +58,23 @@ class NoiseLevels(Experiment):
         return setup.levels()
 
     def plan(self, setup: Setup) -> list[Ask]:
-        """HSJ and PSJ without noise, PSJ at every level."""
+        """HSJ without noise; PSJ and our QSJ without noise and at every level."""
         images = setup.images(setup.size.images)
-        noises = [noise for levels in self.models(setup).values() for noise in levels]
-        return [Ask(way, images) for way in (setup.hsj(), setup.psj(), *(setup.psj(noise) for noise in noises))]
+        ways = [way(noise) for noise in self._noises(setup) for way in (setup.psj, setup.qsj)]
+        return [Ask(way, images) for way in (setup.hsj(), *ways)]
+
+    def _noises(self, setup: Setup) -> list[str | None]:
+        """No noise, and every level of every model that is shown."""
+        return [None, *(noise for levels in self.models(setup).values() for noise in levels)]
 
     def table(self, evidence: Evidence) -> Table:
         """A row for each level."""
         setup = evidence.setup
         base = evidence[setup.hsj()]
         rows: list[tuple[Cell, ...]] = []
-        entries = [("none", setup.hsj(), "HSJ"), ("none", setup.psj(), "PSJ")]
-        entries += [(noise, setup.psj(noise), "PSJ") for levels in self.models(setup).values() for noise in levels]
+        entries = [("none", setup.hsj(), "HSJ")]
+        ways = ((setup.psj, "PSJ"), (setup.qsj, "QSJ"))
+        entries += [(noise or "none", way(noise), name) for way, name in ways for noise in self._noises(setup)]
         for noise, way, attack in entries:
             far, asked = border(evidence[way]), queries(evidence[way])
             rows.append(
@@ -97,9 +103,23 @@ class NoiseLevels(Experiment):
             ]
             runs += [(f"PSJ, {n}", evidence[setup.psj(n)], COLOURS[i], "-") for i, n in enumerate(levels)]
             draw_lines(left, [Line(by_iteration(run), label, colour, style) for label, run, colour, style in runs])
-            draw_lines(right, [Line(by_queries(run), label, colour, style) for label, run, colour, style in runs])
+            quick = [(f"QSJ, {n}", evidence[setup.qsj(n)], COLOURS[i], ":") for i, n in enumerate(levels)]
+            draw_lines(
+                right, [Line(by_queries(run), label, colour, style) for label, run, colour, style in (*runs, *quick)]
+            )
             label_pair(left, right, name, evidence.images())
+            right.set_title(f"{name}, by query (dotted: QSJ)", fontsize=9, color=INK, loc="left")
         return figure
+
+    def ours(self, evidence: Evidence) -> str:
+        """QSJ beside PSJ at every level."""
+        return beside_psj(evidence, self._noises(evidence.setup))
+
+    def headline(self, evidence: Evidence) -> str:
+        """Distance and queries at the strongest level of each model."""
+        found = self._distances(evidence)
+        parts = [f"{show(found[levels[-1]].value)} ({levels[-1]})" for levels in self.models(evidence.setup).values()]
+        return f"PSJ's final distance, in HSJ's without noise: {', '.join(parts)}"
 
     def verdict(self, evidence: Evidence) -> Finding:
         """Distances on par with HSJ's at every level; queries that fall to HSJ's with the noise."""
@@ -133,8 +153,8 @@ class NoiseLevels(Experiment):
     def _distances(self, evidence: Evidence) -> dict[str, Ratio]:
         """PSJ's distance at every level, relative to HSJ's without noise."""
         setup = evidence.setup
-        noises = [noise for levels in self.models(setup).values() for noise in levels]
-        return {noise: farther(evidence[setup.psj(noise)], evidence[setup.hsj()]) for noise in noises}
+        noises = self._noises(setup)[1:]
+        return {noise: farther(evidence[setup.psj(noise)], evidence[setup.hsj()]) for noise in noises if noise}
 
     def _calls(self, evidence: Evidence, noises: Sequence[str | None]) -> list[float]:
         """PSJ's queries under some noises, relative to HSJ's without noise."""

@@ -37,11 +37,14 @@ from popskipjump.experiments.reproduce.numbers import (
     border,
     by_iteration,
     farther,
+    ratio,
+    show,
     show_ratios,
     show_sides,
 )
+from popskipjump.experiments.reproduce.ours import beside_psj
 from popskipjump.experiments.style import INK
-from popskipjump.metrics import majority_border, summarise
+from popskipjump.metrics import MajorityBorder, majority_border, summarise
 from popskipjump.runs.data import RunData
 
 
@@ -54,10 +57,10 @@ class NoiseModel(Experiment):
     uses_levels = True
 
     def plan(self, setup: Setup) -> list[Ask]:
-        """PSJ and HSJ, without noise and at every level."""
+        """PSJ, HSJ and our QSJ, without noise and at every level."""
         images = setup.images(setup.size.images)
         noises = (None, *self.noises(setup))
-        return [Ask(way, images) for noise in noises for way in (setup.psj(noise), setup.hsj(noise))]
+        return [Ask(way(noise), images) for noise in noises for way in (setup.psj, setup.hsj, setup.qsj)]
 
     def noises(self, setup: Setup) -> list[str]:
         """All levels of all models."""
@@ -73,16 +76,13 @@ class NoiseModel(Experiment):
         return [*super().notes(setup), whose]
 
     def measure(self, lab: Lab, runs: Mapping[Way, RunData]) -> dict[str, np.ndarray]:
-        """Distance `(B,)` to the majority's border on the rays that PSJ found, and its interval."""
+        """Distance `(B,)` to the majority's border on the rays that PSJ and QSJ found, and PSJ's interval."""
         found = {}
         for noise in self.noises(lab.setup):
-            run = runs[lab.setup.psj(noise)]
-            original, points, labels, ids = (
-                torch.from_numpy(array) for array in (run.originals, run.points, run.labels, run.image_ids)
-            )
-            border = majority_border(lab.model, noise, original, points, labels, image_ids=ids)
+            border = _majority_border_of(lab, noise, runs[lab.setup.psj(noise)])
             for name, distance in ((noise, border.distance), (low(noise), border.low), (high(noise), border.high)):
                 found[name] = distance.double().numpy()
+            found[ours(noise)] = _majority_border_of(lab, noise, runs[lab.setup.qsj(noise)]).distance.double().numpy()
         return found
 
     def table(self, evidence: Evidence) -> Table:
@@ -90,7 +90,8 @@ class NoiseModel(Experiment):
         setup = evidence.setup
         rows: list[tuple[Cell, ...]] = []
         for noise in (None, *self.noises(setup)):
-            psj, hsj = border(evidence[setup.psj(noise)]), border(evidence[setup.hsj(noise)])
+            psj, hsj, qsj = (border(evidence[way(noise)]) for way in (setup.psj, setup.hsj, setup.qsj))
+            known = evidence.measured.get(ours(noise)) if noise else None
             rows.append(
                 (
                     noise or "none",
@@ -98,11 +99,15 @@ class NoiseModel(Experiment):
                     *(round(v, 3) for v in self._majority(evidence, noise)),
                     *(round(v, 3) for v in hsj[:3]),
                     *(round(grown(evidence, attack, noise).value, 3) for attack in ("psj", "hsj")),
+                    round(qsj.median, 3),
+                    round(qsj.median if known is None else summarise(known).median, 3),
                 )
             )
         psj_columns = ("PSJ L2, median", "40%", "60%", "PSJ L2 to the majority's border, median", "from", "to")
         hsj_columns = ("HSJ L2, median", "40% ", "60% ")
-        return Table(("noise", *psj_columns, *hsj_columns, "PSJ / own without noise", "HSJ / own without noise"), rows)
+        grown_columns = ("PSJ / own without noise", "HSJ / own without noise")
+        qsj_columns = ("QSJ L2, median", "QSJ L2 to the majority's border, median")
+        return Table(("noise", *psj_columns, *hsj_columns, *grown_columns, *qsj_columns), rows)
 
     def _majority(self, evidence: Evidence, noise: str | None) -> list[float]:
         """Median distance to the majority's border, and the medians of both ends of its interval."""
@@ -121,7 +126,7 @@ class NoiseModel(Experiment):
             colour = COLOURS[number]
             lines.append(Line(by_iteration(evidence[setup.psj(levels[-1])]), levels[-1], colour))
             noises = (None, *levels)
-            for way, style, label in ((setup.psj, "o-", "PSJ"), (setup.hsj, "x--", "HSJ")):
+            for way, style, label in ((setup.psj, "o-", "PSJ"), (setup.hsj, "x--", "HSJ"), (setup.qsj, "s-.", "QSJ")):
                 summaries = [border(evidence[way(noise)]) for noise in noises]
                 middle, low, high = (np.array([s[i] for s in summaries]) for i in range(3))
                 curve = Curve(np.arange(len(noises), dtype=float), middle, low, high)
@@ -138,9 +143,22 @@ class NoiseModel(Experiment):
         finish(left, "iterations", "border distance (ℓ₂)", f"PSJ, strongest noise: median of {evidence.images()}")
         names = ["no noise", *("\n".join(same) for same in zip(*setup.levels().values(), strict=True))]
         right.set_xticks(range(len(names)), names, fontsize=7)
-        title = f"After {setup.size.iterations} iterations: PSJ solid (dotted: majority's border), HSJ dashed"
+        title = f"After {setup.size.iterations} iterations: PSJ solid (majority dotted), HSJ dashed, QSJ dash-dotted"
         finish(right, "", "", title, legend=False)
         return figure
+
+    def ours(self, evidence: Evidence) -> str:
+        """QSJ beside PSJ under every noise."""
+        return beside_psj(evidence, (None, *self.noises(evidence.setup)))
+
+    def headline(self, evidence: Evidence) -> str:
+        """The strongest level of each model: the base network's border, and the majority's."""
+        base = border(evidence[evidence.setup.psj()]).median
+        parts = []
+        for levels in evidence.setup.levels().values():
+            own, majority = border(evidence[evidence.setup.psj(levels[-1])]), self._majority(evidence, levels[-1])
+            parts.append(f"{show(ratio(own.median, base))} / {show(ratio(majority[0], base))} ({levels[-1]})")
+        return f"PSJ's distance in units of its noiseless one, base network / majority: {', '.join(parts)}"
 
     def verdict(self, evidence: Evidence) -> Finding:
         """PSJ keeps its distance everywhere; HSJ loses it at the strongest level of every model."""
@@ -171,6 +189,19 @@ class NoiseModel(Experiment):
     def _kept(self, evidence: Evidence) -> dict[str, Ratio]:
         """PSJ's distance under every noise, relative to its own without noise."""
         return {noise: grown(evidence, "psj", noise) for noise in self.noises(evidence.setup)}
+
+
+def _majority_border_of(lab: Lab, noise: str, run: RunData) -> MajorityBorder:
+    """The majority's border on the rays of a run."""
+    original, points, labels, ids = (
+        torch.from_numpy(array) for array in (run.originals, run.points, run.labels, run.image_ids)
+    )
+    return majority_border(lab.model, noise, original, points, labels, image_ids=ids)
+
+
+def ours(noise: str) -> str:
+    """The name of QSJ's distances to the majority's border."""
+    return f"QSJ {noise}"
 
 
 def low(noise: str) -> str:

@@ -25,7 +25,9 @@ from popskipjump.experiments.reproduce.numbers import (
     farther,
     queries,
     ratio,
+    show,
     show_ratios,
+    spread,
 )
 
 
@@ -99,6 +101,11 @@ class Radius(Experiment):
             right, "sampling radius β (units of the distance)", "", f"After {evidence.setup.size.iterations} iterations"
         )
         return figure
+
+    def headline(self, evidence: Evidence) -> str:
+        """The spread of the medians over all radii."""
+        ends = [border(evidence[way_of(evidence.setup, radius)]).median for radius in radii(evidence.setup)]
+        return f"From radius 1/d to 1, HSJ's median distance without noise changes by a factor of {show(spread(ends))}"
 
     def verdict(self, evidence: Evidence) -> Finding:
         """No radius may cost more than a tenth of the distance."""

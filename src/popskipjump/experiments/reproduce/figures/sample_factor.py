@@ -59,6 +59,15 @@ class SampleFactor(Experiment):
         label_pair(left, right, "HSJ", evidence.images())
         return figure
 
+    def headline(self, evidence: Evidence) -> str:
+        """Five times the queries against one time."""
+        equal = self._at_equal_queries(evidence)
+        ends = [border(evidence[way_of(evidence.setup, factor)]).median for factor in FACTORS]
+        return (
+            f"5 times the directions: {show(ends[-1] / ends[0])} times the distance after as many iterations, "
+            f"{show(equal[-1] / equal[0])} times after as many queries"
+        )
+
     def verdict(self, evidence: Evidence) -> Finding:
         """Better by iteration, alike by query."""
         ends = [border(evidence[way_of(evidence.setup, factor)]).median for factor in FACTORS]

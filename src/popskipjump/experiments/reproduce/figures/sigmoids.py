@@ -136,6 +136,11 @@ class Sigmoids(Experiment):
             )
         return figure
 
+    def headline(self, evidence: Evidence) -> str:
+        """How many lines a sigmoid fits."""
+        gaps = np.array([[fit.gap for fit in stage] for stage in self.fits(evidence)])
+        return f"A sigmoid fits {int((gaps <= GOOD).sum())} of {gaps.size} search lines"
+
     def verdict(self, evidence: Evidence) -> Finding:
         """How many lines a sigmoid fits."""
         gaps = np.array([[fit.gap for fit in stage] for stage in self.fits(evidence)])

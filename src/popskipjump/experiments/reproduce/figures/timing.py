@@ -89,6 +89,18 @@ class QueriesAndTime(TimedExperiment):
             finish(axes, "", label, "Strongest level of each noise model")
         return figure
 
+    def headline(self, evidence: Evidence) -> str:
+        """Queries and seconds of both parts, over all noises."""
+        noises = self.noises(evidence.setup)
+        asked, taken = (
+            [ratio(median_part(evidence, n, "direction")[i], median_part(evidence, n, "search")[i]) for n in noises]
+            for i in range(2)
+        )
+        return (
+            f"Gradient estimation asks {show(min(asked))} to {show(max(asked))} times what the search asks, and takes "
+            f"{show(min(taken))} to {show(max(taken))} times its seconds"
+        )
+
     def verdict(self, evidence: Evidence) -> Finding:
         """Many more queries, less time."""
         noises = self.noises(evidence.setup)
@@ -197,6 +209,14 @@ class Acceleration(TimedExperiment):
         distance_axis(panels[4])
         finish(panels[4], "seconds per image", "", "PSJ, by time", legend=False)
         return figure
+
+    def headline(self, evidence: Evidence) -> str:
+        """Both tricks together, relative to none."""
+        names = list(VARIANTS)
+        taken = {
+            v: median_part(evidence, v, "search")[1] / median_part(evidence, names[0], "search")[1] for v in names[1:]
+        }
+        return f"Seconds of the search, in those without a trick: {show_named(taken)}"
 
     def verdict(self, evidence: Evidence) -> Finding:
         """Time and queries of the search, and the distance, relative to no trick."""

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from popskipjump.experiments.reproduce.base import Ask, Cell, Evidence, Experiment, Finding, Setup, Table, Way
 from popskipjump.experiments.reproduce.drawing import COLOURS, canvas, finish, plain_log_axis
 from popskipjump.experiments.reproduce.numbers import all_of, border, farther, queries, ratio, show
+from popskipjump.experiments.reproduce.ours import beside_psj
 from popskipjump.metrics import Summary
 
 RADII = ("HSJ's radius", "PSJ's radius")
@@ -52,11 +53,11 @@ class VotesRatio(Experiment):
     )
 
     def plan(self, setup: Setup) -> list[Ask]:
-        """PSJ, and HSJ-r with both radii, at each temperature."""
+        """PSJ, our QSJ, and HSJ-r with both radii, at each temperature."""
         images = setup.images(setup.size.votes_images)
         asks = []
         for temperature in setup.size.votes_temperatures:
-            asks.append(Ask(psj_way(setup, temperature), images))
+            asks += [Ask(psj_way(setup, temperature), images), Ask(setup.qsj(f"logit:{temperature:g}"), images)]
             for radius in RADII:
                 asks += [Ask(hsj_way(setup, temperature, radius, votes), images) for votes in setup.size.votes]
         return asks
@@ -143,6 +144,15 @@ class VotesRatio(Experiment):
         if any(close is True for close in cheap):
             return False
         return True if dear and all(close is False for close in cheap) else None
+
+    def ours(self, evidence: Evidence) -> str:
+        """QSJ beside PSJ at every temperature."""
+        return beside_psj(evidence, (f"logit:{t:g}" for t in evidence.setup.size.votes_temperatures))
+
+    def headline(self, evidence: Evidence) -> str:
+        """The smallest ratio."""
+        found = [self.match(evidence, t, radius) for t in evidence.setup.size.votes_temperatures for radius in RADII]
+        return f"HSJ with votes needs at least {show(min(m.ratio for m in found))} times PSJ's queries to come as close"
 
     def verdict(self, evidence: Evidence) -> Finding:
         """Every ratio must be large, surely."""

@@ -22,7 +22,17 @@ from popskipjump.experiments.reproduce.base import (
     undecided_if_capped,
 )
 from popskipjump.experiments.reproduce.drawing import COLOURS, Line, canvas, draw_lines, finish, plain_log_axis
-from popskipjump.experiments.reproduce.numbers import INTERVALS, Curve, all_of, compare, curve, ratio, show_ratios
+from popskipjump.experiments.reproduce.numbers import (
+    INTERVALS,
+    Curve,
+    all_of,
+    compare,
+    curve,
+    ratio,
+    show_named,
+    show_ratios,
+)
+from popskipjump.experiments.reproduce.ours import beside_psj
 from popskipjump.metrics import border_distance, summarise
 from popskipjump.runs.data import RunData
 
@@ -66,12 +76,12 @@ class WhiteBox(Experiment):
         return [*super().notes(setup), vanishing]
 
     def plan(self, setup: Setup) -> list[Ask]:
-        """PSJ and PSJ-TrueGrad at each temperature."""
+        """PSJ, PSJ-TrueGrad and our QSJ at each temperature."""
         images = setup.images(setup.size.images)
         return [
             Ask(way, images)
             for noise in setup.levels()["logit sampling"]
-            for way in (setup.psj(noise), true_gradient(setup, noise))
+            for way in (setup.psj(noise), true_gradient(setup, noise), setup.qsj(noise))
         ]
 
     def measure(self, lab: Lab, runs: Mapping[Way, RunData]) -> dict[str, np.ndarray]:
@@ -101,6 +111,7 @@ class WhiteBox(Experiment):
         own = {
             "PSJ": np.stack([evidence[setup.psj(n)].border_distances for n in noises]),
             "PSJ-TrueGrad": np.stack([evidence[true_gradient(setup, n)].border_distances for n in noises]),
+            "QSJ": np.stack([evidence[setup.qsj(n)].border_distances for n in noises]),
         }
         return {**own, **evidence.measured}
 
@@ -127,13 +138,23 @@ class WhiteBox(Experiment):
         lines = []
         for number, (name, values) in enumerate(self.entries(evidence).items()):
             shown: Curve = curve(temperatures, values)
-            lines.append(Line(shown, name, COLOURS[number], "o-" if name.startswith("PSJ") else "s--"))
+            lines.append(Line(shown, name, COLOURS[number], "s--" if name in evidence.measured else "o-"))
         draw_lines(axes, lines)
         plain_log_axis(axes)
         axes.set_xticks(temperatures, [f"{t:g}" for t in temperatures])
         axes.set_ylim(bottom=0)
         finish(axes, "temperature T", "border distance (ℓ₂)", f"Median of {evidence.images()}, 40th to 60th percentile")
         return figure
+
+    def ours(self, evidence: Evidence) -> str:
+        """QSJ beside PSJ at every temperature."""
+        return beside_psj(evidence, evidence.setup.levels()["logit sampling"])
+
+    def headline(self, evidence: Evidence) -> str:
+        """The strongest temperature."""
+        last = len(evidence.setup.size.levels.temperatures) - 1
+        far = {name: summarise(values[last]).median for name, values in self.entries(evidence).items()}
+        return f"Median border distance at T = {evidence.setup.size.levels.temperatures[last]:g}: {show_named(far)}"
 
     def verdict(self, evidence: Evidence) -> Finding:
         """PSJ against the better of the two."""
