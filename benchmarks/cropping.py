@@ -41,8 +41,8 @@ def row_of(size: int, images: int, budget: int) -> list[object]:
     distances, asked = {}, {}
     for name, attacked, noisy in (("psj", model, noise), ("hsj", majority, None), ("qsj", model, noise)):
         report = psj.evaluate(attacked, batch, labels, name, noisy, starts=pool, budget=budget)
-        tensors = (torch.from_numpy(array) for array in (batch, report.points, labels))
-        distances[name] = majority_border(model, noise, *tensors).distance.double().numpy()
+        original, points, truth = (torch.from_numpy(array) for array in (batch, report.points, labels))
+        distances[name] = majority_border(model, noise, original, points, truth).distance.double().numpy()
         asked[name] = float(np.median(report.queries))
     known = np.isfinite(np.stack(list(distances.values()))).all(axis=0)
     shown = {name: np.median(values[known]) for name, values in distances.items()}
