@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -15,8 +15,8 @@ from popskipjump.adapters.pandas import frame_of
 from popskipjump.attacks import Trace
 from popskipjump.evaluation import views
 from popskipjump.geometry import Norm
-from popskipjump.metrics import Verdict, border_distance, summarise
-from popskipjump.oracles import WhiteBox
+from popskipjump.metrics import MajorityBorder, Verdict, border_distance, majority_border, summarise
+from popskipjump.oracles import BaseModel, NoiseModel, WhiteBox
 from popskipjump.oracles.modes import evaluation_mode
 from popskipjump.sigmoid import Estimate
 from popskipjump.types import Bounds, Status
@@ -82,6 +82,27 @@ class Report:
                 )
                 rows.append(distance.numpy())
         return np.stack(rows)
+
+    def majority_border(self, noise: str | NoiseModel | None, draws: int = 2048) -> MajorityBorder:
+        """Distance of each image to the border of the noisy classifier's majority, on the rays that the attack found.
+
+        Under noise that moves the border (cropping, smoothing, dropout), this is what the attack looked for; it is
+        exact where the noise model has exact probabilities, else a Monte Carlo estimate with an interval. No query is
+        counted.
+
+        Args:
+            noise: the noise of the evaluation.
+            draws: sampled answers at one place at most, where they are needed.
+        """
+        if self.white_box is None:
+            raise ValueError("the majority's border needs a model that can be asked without counting: a white box.")
+        targets = None if self.targets is None else torch.from_numpy(self.targets)
+        images, points, labels = (torch.from_numpy(array) for array in (self.images, self.points, self.labels))
+        model = cast(BaseModel, self.white_box)  # what has labels and gradients is a model
+        with evaluation_mode(model):
+            return majority_border(
+                model, noise, images, points, labels, self.norm, bounds=self.bounds, targets=targets, draws=draws
+            )
 
     @property
     def attack_queries(self) -> np.ndarray:
