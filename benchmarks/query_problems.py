@@ -352,5 +352,5 @@ def _other_class(problem: Problem) -> Tensor:
     pool = problem.starts
     if pool is None:
         raise SystemExit("no images to start from")
-    index = [int((pool.labels != label).nonzero()[0]) for label in problem.labels]
-    return pool.images[index]
+    images: Tensor = pool.images
+    return images[[int((pool.labels != label).nonzero()[0]) for label in problem.labels]]

@@ -33,7 +33,7 @@ def make(error_rate: float = 0.05) -> Labels:
 def main() -> None:
     """Attack ten images that the means were not made of, with at most 3,000 queries each."""
     images, labels = psj.zoo.mnist_images(10, start=900)
-    pool = psj.Pool(*psj.zoo.mnist_images(100))  # type: ignore[arg-type]  # arrays serve as well
+    pool = psj.Pool(*psj.zoo.mnist_images(100))
     report = psj.evaluate(make(), images, labels, starts=pool, budget=3000)
     print(report)  # noqa: T201
 

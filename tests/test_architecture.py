@@ -382,7 +382,7 @@ def test_the_text_rule_leaves_other_paths_alone(text: str) -> None:
     assert not list(machine_specific(text))
 
 
-def test_the_tree_in_the_documentation_is_the_tree_of_the_files():
+def test_the_tree_in_the_documentation_is_the_tree_of_the_files() -> None:
     spec = importlib.util.spec_from_file_location("write_tree", ROOT / "scripts" / "write_tree.py")
     assert spec is not None
     assert spec.loader is not None
@@ -398,7 +398,7 @@ def _code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return ((body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0) + node.body[0].lineno - node.lineno
 
 
-def test_no_file_function_or_folder_is_too_long_to_read():
+def test_no_file_function_or_folder_is_too_long_to_read() -> None:
     long = []
     for folder in {path.parent for path in (SOURCE / PACKAGE).rglob("*.py")}:
         files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]

@@ -22,11 +22,11 @@ def run(code: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_the_readme_is_short():
+def test_the_readme_is_short() -> None:
     assert len(README.read_text(encoding="utf-8").split()) < 900
 
 
-def test_the_example_of_the_readme_prints_what_the_readme_says(tmp_path):
+def test_the_example_of_the_readme_prints_what_the_readme_says(tmp_path: Path) -> None:
     text = README.read_text(encoding="utf-8")
     said = re.search(r"<!-- example -->\n```python\n(.*?)```\n+```text\n(.*?)```", text, re.DOTALL)
     assert said is not None
@@ -37,14 +37,14 @@ def test_the_example_of_the_readme_prints_what_the_readme_says(tmp_path):
 
 
 @pytest.mark.parametrize("page", [README, ROOT / "docs" / "tutorial.md"], ids=lambda page: page.name)
-def test_the_python_blocks_of_a_page_run_one_after_the_other(page, tmp_path):
+def test_the_python_blocks_of_a_page_run_one_after_the_other(page: Path, tmp_path: Path) -> None:
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     assert blocks
     run("import torch\ntorch.set_num_threads(1)\n" + "\n".join(blocks), tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_to_a_file_leads_somewhere(page):
+def test_every_link_to_a_file_leads_somewhere(page: Path) -> None:
     targets = [
         t for t in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in t and not t.startswith("mailto")
     ]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
+from present import present
 from torch import Tensor
 
 from popskipjump import BoundaryAttack, Classifier, HopSkipJump, Pool, PopSkipJump, QuickSkipJump, Report, evaluate
@@ -17,11 +19,13 @@ from popskipjump.attacks.searches.bayesian import BayesianSearch
 from popskipjump.attacks.starts.given import GivenStart
 from popskipjump.attacks.starts.restart import NoRestart
 from popskipjump.attacks.steps.straight import FullStep
+from popskipjump.evaluation.inputs import AttackConfig
 from popskipjump.noise import Flip
+from popskipjump.oracles import Ticket
 from popskipjump.oracles.classifier import MAX_ROWS
 from popskipjump.rng import Key, normal, uniform
 
-ATTACKS = {
+ATTACKS: dict[str, AttackConfig | str] = {
     "psj": "psj",
     "hsj": "hsj",
     "qsj": "qsj",
@@ -67,7 +71,8 @@ class Linear:
     def margin_gradient(self, points: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
         others = self.logits(points).scatter(1, labels.unsqueeze(1), -torch.inf).argmax(dim=1)
         rival = others if targets is None else targets
-        return (self.weights[rival] - self.weights[labels]).reshape(points.shape)
+        result: Tensor = (self.weights[rival] - self.weights[labels]).reshape(points.shape)
+        return result
 
 
 class Watch:
@@ -78,7 +83,7 @@ class Watch:
         self.count: Counter[int] = Counter()
         self.low, self.high = float("inf"), -float("inf")
 
-    def ask(self, points: Tensor, ticket):
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         self.count.update(ticket.image.tolist())
         self.low, self.high = min(self.low, float(points.min())), max(self.high, float(points.max()))
         return self.oracle.ask(points, ticket)
@@ -93,14 +98,20 @@ def images_of(count: int = 3, shape: tuple[int, ...] = SHAPE, seed: int = 5) -> 
 
 
 def setting(
-    norm="l2", targeted=False, flip=0.0, seed=0, shape=SHAPE, count=3, max_rows=MAX_ROWS
-) -> tuple[Watch, tuple, dict]:
+    norm: str = "l2",
+    targeted: bool = False,
+    flip: float = 0.0,
+    seed: int = 0,
+    shape: tuple[int, ...] = SHAPE,
+    count: int = 3,
+    max_rows: int = MAX_ROWS,
+) -> tuple[Watch, tuple[Tensor, Tensor], dict[str, Any]]:
     """An oracle, and the arguments of `evaluate` that go with it."""
     size = int(torch.tensor(shape).prod())
     model = Linear(size)
     images = images_of(count, shape)
     labels = model.labels(images)
-    options: dict = {"norm": norm, "seed": seed, "iterations": 2, "verdict": 10}
+    options: dict[str, Any] = {"norm": norm, "seed": seed, "iterations": 2, "verdict": 10}
     if targeted:
         others = uniform(Key(9).roots(torch.arange(60)), size).reshape(60, *shape)
         options |= {"targets": (labels + 1) % 3, "starts": Pool(others, model.labels(others))}
@@ -109,7 +120,9 @@ def setting(
 
 
 @lru_cache(maxsize=256)
-def watched(attack: str, norm="l2", targeted=False, flip=0.0, seed=0) -> tuple[Report, Watch]:
+def watched(
+    attack: str, norm: str = "l2", targeted: bool = False, flip: float = 0.0, seed: int = 0
+) -> tuple[Report, Watch]:
     """One run, shared by the tests that only look at it."""
     watch, data, options = setting(norm, targeted, flip, seed)
     return evaluate(watch, *data, ATTACKS[attack], **options), watch
@@ -128,7 +141,7 @@ def parts(report: Report, row: int | None = None) -> dict[str, bytes]:
             f"trace {name}": getattr(trace, name)[:, rows].clone()
             for name in ("distance", "queries", "points", "centre", "slope", "low", "high", "gap")
         },
-        "verdict": torch.stack([v.double()[rows] for v in report.verdict]),
+        "verdict": torch.stack([v.double()[rows] for v in present(report.verdict)]),
     }
     if report.border_distances is not None:
         values["border distances"] = torch.from_numpy(report.border_distances)[rows]
@@ -157,7 +170,7 @@ def agree(one: dict[str, bytes], other: dict[str, bytes], attack: str) -> bool:
                 return False
             continue
         kind = np.float32 if name.endswith("points") else np.float64
-        values = (np.frombuffer(text, dtype=kind) for text in (mine, other[name]))
-        if not np.allclose(*values, rtol=1e-4, atol=1e-5, equal_nan=True):
+        here, there = (np.frombuffer(text, dtype=kind) for text in (mine, other[name]))
+        if not np.allclose(here, there, rtol=1e-4, atol=1e-5, equal_nan=True):
             return False
     return one.keys() == other.keys()

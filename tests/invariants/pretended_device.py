@@ -5,7 +5,10 @@ As on a real device, an operation on tensors of both sides is refused, but for i
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -18,28 +21,28 @@ class Remote(torch.Tensor):
     """A tensor elsewhere."""
 
     @staticmethod
-    def __new__(cls, held):
+    def __new__(cls, held: Tensor) -> Remote:
         return torch.Tensor._make_wrapper_subclass(
             cls, held.shape, strides=held.stride(), storage_offset=held.storage_offset(), dtype=held.dtype,
             device=ELSEWHERE,
         )  # fmt: skip
 
-    def __init__(self, held):
+    def __init__(self, held: Tensor) -> None:
         self.held = held
 
     @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]  # torch declares its default as a function
         raise RuntimeError(f"{func} outside of the pretence")
 
 
 class Elsewhere(TorchDispatchMode):
     """Inside, `ELSEWHERE` is a device. `down` counts the times that something came back from it, or was waited for."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
         self.down = self.up = 0
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         there = [isinstance(x, Remote) for x in tensors]
@@ -55,7 +58,7 @@ class Elsewhere(TorchDispatchMode):
             return result
         return _same_or_wrapped(result, tensors)
 
-    def _count(self, func, tensors, there, target):
+    def _count(self, func: Any, tensors: Any, there: Any, target: Any) -> None:
         carried = func in {aten._to_copy.default, aten.copy_.default}
         if func is aten._local_scalar_dense.default:
             self.down += any(there)
@@ -72,15 +75,15 @@ class Elsewhere(TorchDispatchMode):
             raise RuntimeError(f"{func}: tensors on two devices")
 
 
-def _held(x):
+def _held(x: Any) -> Tensor:
     return x.held if isinstance(x, Remote) else x
 
 
-def _same_or_wrapped(result, tensors):
+def _same_or_wrapped(result: Any, tensors: Any) -> Any:
     """Results that are an argument itself stay that argument; others are new tensors elsewhere."""
     own = {id(_held(x)): x for x in tensors}
 
-    def wrapped(x):
+    def wrapped(x: Any) -> Any:
         if not isinstance(x, torch.Tensor):
             return x
         return own[id(x)] if id(x) in own else Remote(x)

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 from invariant_toys import Linear, Watch, images_of
+from torch import Tensor
 
 from popskipjump import Classifier, DirectionCount, HopSkipJump, Plane, PopSkipJump, evaluate
 from popskipjump.noise import Flip
+from popskipjump.oracles import BaseModel, Ticket
 from popskipjump.rng import Key, normal, uniform
 
 MOST_ROWS = 2048
@@ -18,11 +20,11 @@ MOST_BYTES = 64 << 20
 class Measured:
     """A model that keeps the size of every call."""
 
-    def __init__(self, model) -> None:
+    def __init__(self, model: BaseModel) -> None:
         self.model, self.device, self.classes = model, model.device, model.classes
         self.calls: list[tuple[int, int]] = []  # rows, bytes
 
-    def labels(self, points):
+    def labels(self, points: Tensor) -> Tensor:
         self.calls.append((len(points), points.numel() * points.element_size()))
         return self.model.labels(points)
 
@@ -30,12 +32,12 @@ class Measured:
 class Calls(Watch):
     """An oracle that also keeps who was asked about in every call."""
 
-    def __init__(self, oracle, once: bool = False) -> None:
+    def __init__(self, oracle: Classifier, once: bool = False) -> None:
         super().__init__(oracle)
         self.once = once  # keep only the calls that ask about each image once, as searches do
         self.images: list[list[int]] = []
 
-    def ask(self, points, ticket):
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         if len(ticket.image) == len(ticket.image.unique()) or not self.once:
             self.images.append(ticket.image.unique().tolist())
         return super().ask(points, ticket)
@@ -44,7 +46,7 @@ class Calls(Watch):
 @pytest.mark.parametrize(
     "attack", [PopSkipJump(count=DirectionCount(3000)), HopSkipJump(count=DirectionCount(3000)), "boundary"]
 )
-def test_no_call_has_more_than_2048_rows(attack):
+def test_no_call_has_more_than_2048_rows(attack: str) -> None:
     images = images_of(600)
     model = Measured(Linear())
     evaluate(Classifier(model), images, model.labels(images), attack, iterations=1, verdict=5)
@@ -54,7 +56,7 @@ def test_no_call_has_more_than_2048_rows(attack):
 
 
 @pytest.mark.slow
-def test_no_call_on_large_images_has_more_than_64_megabytes():
+def test_no_call_on_large_images_has_more_than_64_megabytes() -> None:
     d = 3 * 224 * 224
     plane = Plane(normal(Key(0).root(), d).squeeze(0), 0.0)
     images = uniform(Key(1).roots(torch.arange(2)), d)
@@ -64,7 +66,7 @@ def test_no_call_on_large_images_has_more_than_64_megabytes():
     assert max(rows for rows, _ in model.calls) > 20
 
 
-def test_an_image_that_is_done_is_not_asked_about_again():
+def test_an_image_that_is_done_is_not_asked_about_again() -> None:
     images = images_of(6)
     model = Linear()
     far = evaluate(Classifier(model), images, model.labels(images), "psj", iterations=6, verdict=0)
@@ -82,7 +84,7 @@ def test_an_image_that_is_done_is_not_asked_about_again():
         assert report.queries[row] < far.queries[row]
 
 
-def test_images_leave_a_search_when_they_have_settled():
+def test_images_leave_a_search_when_they_have_settled() -> None:
     images = images_of(12)
     model = Linear()
     calls = Calls(Classifier(model, Flip(0.1)), once=True)

@@ -7,6 +7,7 @@ seeds about 0.02, and the first border lies at 1.5 to 2.4 times the true distanc
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,23 +30,28 @@ from popskipjump.attacks import (
     UnlessFaint,
     WarmStartedSearch,
 )
+from popskipjump.attacks.protocols import Acceptance, Direction, Search, StepRule
 
 DIMENSION, COUNT = 20, 5
-SEARCHES = {"bisection": BinarySearch(), "bayesian": BayesianSearch(), "warm": WarmStartedSearch()}
-DIRECTIONS = {
+SEARCHES: dict[str, Search[Any]] = {
+    "bisection": BinarySearch(),
+    "bayesian": BayesianSearch(),
+    "warm": WarmStartedSearch(),
+}
+DIRECTIONS: dict[str, Direction[Any]] = {
     "psj": MonteCarlo(DirectionCount(40), LineSpread(0.01), baseline=True),
     "hsj": MonteCarlo(DirectionCount(40), DistanceSpread(0.05, None), sphere=True, baseline=True),
     "adaptive": AdaptiveDirections(),
 }
-STEPS = {"full": FullStep(), "halving": HalvingStep(), "arc": ArcStep()}
-ACCEPTANCES = {"unless-faint": UnlessFaint(), "if-nearer": AcceptIfNearer()}
+STEPS: dict[str, StepRule[Any]] = {"full": FullStep(), "halving": HalvingStep(), "arc": ArcStep()}
+ACCEPTANCES: dict[str, Acceptance[Any]] = {"unless-faint": UnlessFaint(), "if-nearer": AcceptIfNearer()}
 PARTS = list(product(SEARCHES, DIRECTIONS, STEPS, ACCEPTANCES))
 
 generator = torch.Generator().manual_seed(1)
 IMAGES = 0.3 + 0.1 * torch.rand(COUNT, DIMENSION, generator=generator)
 NORMAL = torch.randn(DIMENSION, generator=generator).abs() + 0.2
 NORMAL = NORMAL / NORMAL.norm()
-BORDERS = {
+BORDERS: dict[str, Plane | Sphere] = {
     "plane": Plane(NORMAL, float((IMAGES @ NORMAL).max()) + 0.3),
     "sphere": Sphere(torch.full((DIMENSION,), 0.2), 1.0),
 }
@@ -81,13 +87,13 @@ def converges(border: str, noise: str | None, parts: tuple[str, str, str, str]) 
 
 
 @NAMED
-def test_every_composition_finds_the_nearest_point_of_a_plane(parts):
+def test_every_composition_finds_the_nearest_point_of_a_plane(parts: tuple[str, str, str, str]) -> None:
     converges("plane", None, parts)
 
 
 @NAMED
 @pytest.mark.slow
-def test_every_composition_finds_the_nearest_point_of_a_sphere(parts):
+def test_every_composition_finds_the_nearest_point_of_a_sphere(parts: tuple[str, str, str, str]) -> None:
     converges("sphere", None, parts)
 
 
@@ -96,15 +102,15 @@ MODELLED_NAMED = pytest.mark.parametrize("parts", MODELLED, ids="-".join)
 
 
 @MODELLED_NAMED
-def test_every_composition_that_models_noise_survives_flips_on_a_sphere(parts):
+def test_every_composition_that_models_noise_survives_flips_on_a_sphere(parts: tuple[str, str, str, str]) -> None:
     converges("sphere", "flip:0.1", parts)
 
 
 @MODELLED_NAMED
 @pytest.mark.slow
-def test_every_composition_that_models_noise_survives_flips_on_a_plane(parts):
+def test_every_composition_that_models_noise_survives_flips_on_a_plane(parts: tuple[str, str, str, str]) -> None:
     converges("plane", "flip:0.1", parts)
 
 
-def test_two_of_three_searches_model_noise():
+def test_two_of_three_searches_model_noise() -> None:
     assert [name for name, search in SEARCHES.items() if search.models_noise] == ["bayesian", "warm"]

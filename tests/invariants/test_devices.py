@@ -6,15 +6,17 @@ import pytest
 import torch
 from invariant_toys import ATTACKS, SHAPE, Linear, images_of, parts
 from pretended_device import ELSEWHERE, Elsewhere
+from torch import Tensor
 
 from popskipjump import Classifier, evaluate
 from popskipjump.attacks import Problem
 from popskipjump.attacks.directions.count import DirectionCount
 from popskipjump.attacks.directions.monte_carlo import LineSpread, MonteCarlo
 from popskipjump.attacks.searches.bayesian import BayesianSearch
+from popskipjump.evaluation import Report
 from popskipjump.geometry import L2
 from popskipjump.noise import Flip
-from popskipjump.oracles import Counted, Ledger, Untargeted
+from popskipjump.oracles import Counted, Ledger, Ticket, Untargeted
 from popskipjump.rng import Key
 from popskipjump.types import Bounds
 
@@ -35,7 +37,7 @@ class Answers:
         self.oracle = Classifier(linear(device), Flip(flip) if flip else None)
         self.device = device
 
-    def ask(self, points, ticket):
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         return self.oracle.ask(points, ticket)
 
 
@@ -61,11 +63,11 @@ def outer_of(problem: Problem) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("attack", [name for name in ATTACKS if name != "psj-true-gradient"])
-def test_an_attack_on_another_device_gives_the_same_report(attack):
+def test_an_attack_on_another_device_gives_the_same_report(attack: str) -> None:
     images = images_of(3)
     labels = Linear().labels(images)
 
-    def run(device):
+    def run(device: torch.device) -> Report:
         oracle = Answers(device, 0.1)
         return evaluate(oracle, images, labels, ATTACKS[attack], iterations=2, verdict=10)
 
@@ -78,7 +80,7 @@ def test_an_attack_on_another_device_gives_the_same_report(attack):
 
 @pytest.mark.parametrize("flip", [0.0, 0.1])
 @pytest.mark.parametrize("base", [50.0, 5000.0], ids=["50 directions", "5000 directions"])
-def test_a_direction_waits_for_the_device_not_once(base, flip):
+def test_a_direction_waits_for_the_device_not_once(base: float, flip: float) -> None:
     with Elsewhere() as carried:
         problem = problem_on(ELSEWHERE, flip)
         border, _ = BayesianSearch()(problem, torch.arange(IMAGES), outer_of(problem), None, 0, None, ())
@@ -90,7 +92,7 @@ def test_a_direction_waits_for_the_device_not_once(base, flip):
         assert float(found.abs().sum()) > 0
 
 
-def test_a_search_waits_for_the_device_once_a_step_whatever_the_number_of_images():
+def test_a_search_waits_for_the_device_once_a_step_whatever_the_number_of_images() -> None:
     with Elsewhere() as carried:
         problem = problem_on(ELSEWHERE)
         searches = {}

@@ -7,16 +7,20 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from invariant_toys import ATTACKS, Linear, agree, digest, images_of, parts, setting, watched
+from present import present
 
 import popskipjump
 from popskipjump import Bounds, FunctionModel, evaluate
 from popskipjump.attacks.directions import packing
+from popskipjump.evaluation import Report
 from popskipjump.noise import Flip
+from popskipjump.oracles import BaseModel
 
 every_attack = pytest.mark.parametrize("attack", ATTACKS)
 every_norm = pytest.mark.parametrize("norm", ["l2", "linf"])
@@ -30,7 +34,7 @@ slow = pytest.mark.slow  # the same claim once more, on another setting
 @every_norm
 @every_goal
 @every_noise
-def test_the_ledger_equals_what_the_oracle_saw(attack, norm, targeted, flip):
+def test_the_ledger_equals_what_the_oracle_saw(attack: str, norm: str, targeted: bool, flip: float) -> None:
     report, watch = watched(attack, norm, targeted, flip)
     assert report.queries.tolist() == [watch.count[image] for image in range(3)]
     assert report.queries.tolist() == np.sum(list(report.queries_by_phase.values()), axis=0).tolist()
@@ -41,10 +45,10 @@ def test_the_ledger_equals_what_the_oracle_saw(attack, norm, targeted, flip):
 @every_norm
 @every_goal
 @every_noise
-def test_no_point_leaves_the_bounds(attack, norm, targeted, flip):
+def test_no_point_leaves_the_bounds(attack: str, norm: str, targeted: bool, flip: float) -> None:
     report, watch = watched(attack, norm, targeted, flip)
     assert (watch.low, watch.high) == (0.0, 1.0)  # and they are reached, or nothing would be shown
-    for points in (report.points, report.trace.points.numpy()):
+    for points in (report.points, present(report.trace.points).numpy()):
         assert 0.0 <= points.min() <= points.max() <= 1.0
 
 
@@ -52,22 +56,23 @@ def test_no_point_leaves_the_bounds(attack, norm, targeted, flip):
 @every_norm
 @every_goal
 @every_noise
-def test_every_number_is_finite_and_every_image_finished(attack, norm, targeted, flip):
+def test_every_number_is_finite_and_every_image_finished(attack: str, norm: str, targeted: bool, flip: float) -> None:
     report, _ = watched(attack, norm, targeted, flip)
     assert [status.name for status in report.status] == ["FINISHED"] * 3
     assert np.isfinite(report.points).all()
     assert np.isfinite(report.distances).all()
     assert torch.isfinite(report.trace.distance).all()
-    assert torch.isfinite(report.trace.points).all()
+    assert torch.isfinite(present(report.trace.points)).all()
 
 
-def adversarial(report, model) -> np.ndarray:
+def adversarial(report: Report, model: BaseModel) -> np.ndarray:
     labels = model.labels(torch.from_numpy(report.points)).numpy()
-    return labels != report.labels if report.targets is None else labels == report.targets
+    result: np.ndarray = labels != report.labels if report.targets is None else labels == report.targets
+    return result
 
 
 @every_attack
-def test_without_noise_the_returned_points_are_adversarial(attack):
+def test_without_noise_the_returned_points_are_adversarial(attack: str) -> None:
     runs = [watched(attack, norm, targeted) for norm in ("l2", "linf") for targeted in (False, True)]
     found = np.concatenate([adversarial(report, watch.model) for report, watch in runs])
     # HSJ and the boundary attack return points that were answered adversarial. PSJ and QSJ are 95% confident of each:
@@ -78,15 +83,15 @@ def test_without_noise_the_returned_points_are_adversarial(attack):
 @every_attack
 @every_norm
 @every_goal
-def test_without_noise_the_verdict_is_the_truth(attack, norm, targeted):
+def test_without_noise_the_verdict_is_the_truth(attack: str, norm: str, targeted: bool) -> None:
     report, watch = watched(attack, norm, targeted)
-    assert report.verdict.probability.tolist() == adversarial(report, watch.model).tolist()
-    assert report.verdict.queries.tolist() == [10] * 3
+    assert present(report.verdict).probability.tolist() == adversarial(report, watch.model).tolist()
+    assert present(report.verdict).queries.tolist() == [10] * 3
 
 
 @every_attack
 @every_norm
-def test_the_distances_are_those_of_the_points(attack, norm):
+def test_the_distances_are_those_of_the_points(attack: str, norm: str) -> None:
     report, _ = watched(attack, norm, False, 0.1)
     change = (report.points - report.images).reshape(3, -1).astype(np.float64)
     size = np.abs(change).max(axis=1) if norm == "linf" else np.sqrt((change**2).sum(axis=1))
@@ -98,23 +103,25 @@ def test_the_distances_are_those_of_the_points(attack, norm):
     "bounds", [(-0.3, 0.7), pytest.param((100.0, 355.0), marks=slow), pytest.param((-1e-3, 2e-3), marks=slow)]
 )
 @every_norm
-def test_no_point_leaves_odd_bounds(attack, bounds, norm):
+def test_no_point_leaves_odd_bounds(attack: str, bounds: tuple[float, float], norm: str) -> None:
     watch, (images, _), options = setting(norm, flip=0.1)
     low, high = (float(np.float32(b)) for b in bounds)
     box = Bounds(low, high)
     scaled = (low + box.range * images).clamp(low, high)
-    watch.model.weights /= box.range
-    watch.model.offset = -(watch.model.weights * (low + box.range / 2)).sum(dim=1)
+    model = watch.model
+    assert isinstance(model, Linear)
+    model.weights /= box.range
+    model.offset = -(model.weights * (low + box.range / 2)).sum(dim=1)
     report = evaluate(watch, scaled, watch.model.labels(scaled), ATTACKS[attack], bounds=bounds, **options)
     assert (watch.low, watch.high) == (low, high)
-    for points in (report.points, report.trace.points.numpy()):
+    for points in (report.points, present(report.trace.points).numpy()):
         assert low <= points.min() <= points.max() <= high
 
 
 @every_attack
 @pytest.mark.parametrize("norm", ["l2", pytest.param("linf", marks=slow)])
 @every_noise
-def test_the_same_seed_gives_the_same_trace(attack, norm, flip):
+def test_the_same_seed_gives_the_same_trace(attack: str, norm: str, flip: float) -> None:
     first, _ = watched(attack, norm, False, flip)
     watch, data, options = setting(norm, False, flip)
     assert parts(evaluate(watch, *data, ATTACKS[attack], **options)) == parts(first)
@@ -122,7 +129,7 @@ def test_the_same_seed_gives_the_same_trace(attack, norm, flip):
 
 @every_attack
 @every_noise
-def test_another_seed_gives_another_trace(attack, flip):
+def test_another_seed_gives_another_trace(attack: str, flip: float) -> None:
     first, second = (watched(attack, "l2", False, flip, seed)[0] for seed in (0, 1))
     assert parts(first)["trace distance"] != parts(second)["trace distance"]
 
@@ -131,7 +138,7 @@ def test_another_seed_gives_another_trace(attack, flip):
 @every_norm
 @every_goal
 @pytest.mark.parametrize("flip", [pytest.param(0.0, marks=slow), 0.1], ids=["clean", "flips"])
-def test_a_batch_of_three_equals_three_runs_of_one(attack, norm, targeted, flip):
+def test_a_batch_of_three_equals_three_runs_of_one(attack: str, norm: str, targeted: bool, flip: float) -> None:
     together, _ = watched(attack, norm, targeted, flip)
     for row in range(3):
         watch, (images, labels), options = setting(norm, targeted, flip)
@@ -144,7 +151,7 @@ def test_a_batch_of_three_equals_three_runs_of_one(attack, norm, targeted, flip)
 
 @every_attack
 @every_noise
-def test_the_order_of_a_batch_does_not_matter(attack, flip):
+def test_the_order_of_a_batch_does_not_matter(attack: str, flip: float) -> None:
     straight, _ = watched(attack, "l2", False, flip)
     watch, (images, labels), options = setting(flip=flip)
     order = [2, 0, 1]
@@ -155,7 +162,7 @@ def test_the_order_of_a_batch_does_not_matter(attack, flip):
 
 @every_attack
 @pytest.mark.parametrize("chunk", [256, 5000])
-def test_the_size_of_a_chunk_does_not_matter(attack, chunk, monkeypatch):
+def test_the_size_of_a_chunk_does_not_matter(attack: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, _ = watched(attack, "l2", False, 0.1)
     monkeypatch.setattr(packing, "CHUNK", chunk)
     watch, data, options = setting(flip=0.1)
@@ -164,7 +171,7 @@ def test_the_size_of_a_chunk_does_not_matter(attack, chunk, monkeypatch):
 
 @every_attack
 @pytest.mark.parametrize("rows", [37, pytest.param(1, marks=slow)])
-def test_the_rows_that_a_model_is_given_at_once_do_not_matter(attack, rows):
+def test_the_rows_that_a_model_is_given_at_once_do_not_matter(attack: str, rows: int) -> None:
     expected, _ = watched(attack, "l2", False, 0.1)
     watch, data, options = setting(flip=0.1, max_rows=rows)
     assert parts(evaluate(watch, *data, ATTACKS[attack], **options)) == parts(expected)
@@ -173,7 +180,7 @@ def test_the_rows_that_a_model_is_given_at_once_do_not_matter(attack, rows):
 @every_attack
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("votes", [1, 3])
-def test_a_budget_is_never_exceeded(attack, budget, votes):
+def test_a_budget_is_never_exceeded(attack: str, budget: int, votes: int) -> None:
     for targeted in (False, True):
         watch, data, options = setting("l2", targeted, 0.1)
         report = evaluate(watch, *data, ATTACKS[attack], budget=budget, votes=votes, **options)
@@ -184,7 +191,7 @@ def test_a_budget_is_never_exceeded(attack, budget, votes):
 @slow
 @every_attack
 @pytest.mark.parametrize("budget", range(8, 330, 23))
-def test_a_budget_is_never_exceeded_wherever_it_ends(attack, budget):
+def test_a_budget_is_never_exceeded_wherever_it_ends(attack: str, budget: int) -> None:
     watch, data, options = setting("l2", False, 0.1)
     report = evaluate(watch, *data, ATTACKS[attack], budget=budget, **options)
     assert report.queries.tolist() == [watch.count[image] for image in range(3)]
@@ -193,7 +200,7 @@ def test_a_budget_is_never_exceeded_wherever_it_ends(attack, budget):
 
 
 @every_attack
-def test_a_larger_budget_than_needed_changes_nothing(attack):
+def test_a_larger_budget_than_needed_changes_nothing(attack: str) -> None:
     expected, _ = watched(attack, "l2", False, 0.1)
     watch, data, options = setting(flip=0.1)
     report = evaluate(watch, *data, ATTACKS[attack], budget=100_000, **options)
@@ -201,7 +208,7 @@ def test_a_larger_budget_than_needed_changes_nothing(attack):
 
 
 @every_attack
-def test_a_plain_function_is_counted_too(attack):
+def test_a_plain_function_is_counted_too(attack: str) -> None:
     if attack == "psj-true-gradient":
         pytest.skip("a function has no gradient")
     seen = []
@@ -224,7 +231,7 @@ def test_a_plain_function_is_counted_too(attack):
 @every_attack
 @pytest.mark.parametrize("shape", [(2,), (5,), (1, 7, 9), (3, 32, 32)], ids=str)
 @pytest.mark.parametrize("norm", ["l2", pytest.param("linf", marks=slow)])
-def test_images_may_have_any_shape(attack, shape, norm):
+def test_images_may_have_any_shape(attack: str, shape: tuple[int, ...], norm: str) -> None:
     watch, data, options = setting(norm, flip=0.05, shape=shape)
     options["iterations"] = 1
     report = evaluate(watch, *data, ATTACKS[attack], **options)
@@ -241,12 +248,12 @@ def as_uint8(images: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     "attack", [name if name in {"psj", "hsj"} else pytest.param(name, marks=slow) for name in ATTACKS]
 )
-def test_the_type_of_the_images_does_not_matter(attack):
+def test_the_type_of_the_images_does_not_matter(attack: str) -> None:
     whole = as_uint8(images_of())
     model = Linear()
     model.weights /= 255
     labels = model.labels(whole.float())
-    kinds = {
+    kinds: dict[str, Any] = {
         "float32": whole.float(),
         "float64": whole.double(),
         "uint8": whole,
@@ -258,9 +265,9 @@ def test_the_type_of_the_images_does_not_matter(attack):
     }
     found = {}
     for kind, images in kinds.items():
-        given = labels.numpy() if "numpy" in kind else labels
+        truth = labels.numpy() if "numpy" in kind else labels
         found[kind] = parts(
-            evaluate(model, images, given, ATTACKS[attack], "flip:0.1", bounds=(0, 255), iterations=1, verdict=5)
+            evaluate(model, images, truth, ATTACKS[attack], "flip:0.1", bounds=(0, 255), iterations=1, verdict=5)
         )
     for kind, value in found.items():
         assert value == found["float32"], kind
@@ -274,7 +281,7 @@ print(json.dumps({"debug": __debug__, **{name: digest(watched(name, "l2", False,
 """
 
 
-def test_an_optimised_interpreter_changes_nothing():
+def test_an_optimised_interpreter_changes_nothing() -> None:
     here = Path(__file__).parent
     source = Path(popskipjump.__file__).parents[1]
     run = subprocess.run(

@@ -6,10 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 import popskipjump
 from popskipjump import BoundaryAttack, Plane, evaluate
@@ -45,7 +48,7 @@ print(json.dumps({
 
 @pytest.mark.parametrize("attack", ["psj", "hsj", "boundary", "psj-true-gradient"])
 @pytest.mark.parametrize("norm", ["l2", pytest.param("linf", marks=pytest.mark.slow)])
-def test_an_image_of_150_528_values_takes_little_memory_and_time(attack, norm):
+def test_an_image_of_150_528_values_takes_little_memory_and_time(attack: str, norm: str) -> None:
     source = Path(popskipjump.__file__).parents[1]
     environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
     run = subprocess.run(
@@ -63,7 +66,7 @@ def test_an_image_of_150_528_values_takes_little_memory_and_time(attack, norm):
 
 
 @pytest.fixture
-def two_threads():
+def two_threads() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
@@ -71,7 +74,7 @@ def two_threads():
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_several_threads_do_not_tell_a_batch_from_single_images():
+def test_several_threads_do_not_tell_a_batch_from_single_images() -> None:
     d = 3 * 128 * 128  # beyond 32,768 values torch lets its threads share the sum of a row that is alone
     images = uniform(Key(1).roots(torch.arange(4)), d)
     plane = Plane(normal(Key(0).root(), d).squeeze(0), 0.0)
@@ -86,12 +89,12 @@ def test_several_threads_do_not_tell_a_batch_from_single_images():
 @pytest.mark.slow
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("attack", ["hsj", BoundaryAttack(proposals=4)], ids=["hsj", "boundary"])
-def test_an_attack_with_several_threads_does_not_tell_a_batch_from_single_images(attack):
+def test_an_attack_with_several_threads_does_not_tell_a_batch_from_single_images(attack: str) -> None:
     d = 3 * 128 * 128
     images = uniform(Key(1).roots(torch.arange(2)), d)
     plane = Plane(normal(Key(0).root(), d).squeeze(0), 0.0)
 
-    def run(rows):
+    def run(rows: Any) -> tuple[Tensor, Tensor]:
         report = evaluate(
             plane, images[rows], plane.labels(images[rows]), attack, iterations=1, verdict=0, image_ids=rows
         )

@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 import torch
+from present import present
 
 import popskipjump as psj
 
@@ -39,8 +40,9 @@ def log_distances(case: str, seed: int) -> list[float]:
         verdict=0,
         keep_trace=False,
     )
-    found = report.border_distances
-    return np.round(np.log(found, where=np.isfinite(found), out=np.full_like(found, np.nan)), 5).tolist()
+    found = present(report.border_distances)
+    result: list[float] = np.round(np.log(found, where=np.isfinite(found), out=np.full_like(found, np.nan)), 5).tolist()
+    return result
 
 
 def standard_error(found: np.ndarray, seeds: int = 1) -> float:

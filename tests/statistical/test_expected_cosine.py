@@ -9,15 +9,17 @@ n is. With 1 / (d - 1) for all orders, this is the tolerance beside the standard
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from popskipjump.sigmoid import answer_correlation, expected_cosine
 
-COUNTS = np.logspace(1, 4, 13).astype(int)
-DIMENSIONS = np.logspace(1, 4, 13).astype(int)
+COUNTS = np.logspace(1, 4, 13).astype(int).tolist()
+DIMENSIONS = np.logspace(1, 4, 13).astype(int).tolist()
 SLOPES = [*np.logspace(-2, 2, 17), math.inf]
 OFFSETS = [0.0, 0.5, 1.0, 2.0]
 
@@ -29,13 +31,22 @@ def along_the_normal(stream: np.random.Generator, count: int, slope: float, offs
         yes = u > offset
     else:
         yes = stream.random((runs, count), dtype=np.float32) < 0.5 + slope * (u - offset)
-    return np.where(yes, u, -u).mean(axis=1, dtype=np.float64)
+    result: np.ndarray = np.where(yes, u, -u).mean(axis=1, dtype=np.float64)
+    return result
 
 
-def misses(counts, dimensions, slopes, offset, runs, seed, correlation=answer_correlation) -> list[tuple]:
+def misses(
+    counts: Sequence[int],
+    dimensions: Sequence[int],
+    slopes: Sequence[float],
+    offset: float,
+    runs: int,
+    seed: int,
+    correlation: Callable[..., Tensor] = answer_correlation,
+) -> list[tuple[float, ...]]:
     """The cells of the grid where formula and draws differ by more than 5 standard errors and 1 / (d - 1)."""
     stream = np.random.default_rng(seed)
-    wrong = []
+    wrong: list[tuple[float, ...]] = []
     for slope in slopes:
         wide = torch.tensor([offset, slope], dtype=torch.float64)
         alpha = correlation(wide[0], wide[1], 1.0)
@@ -51,17 +62,17 @@ def misses(counts, dimensions, slopes, offset, runs, seed, correlation=answer_co
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
-def test_the_expected_cosine_is_met_on_a_thin_grid(offset):
+def test_the_expected_cosine_is_met_on_a_thin_grid(offset: float) -> None:
     assert not misses(COUNTS[::4], DIMENSIONS[::4], [0.01, 0.1, 1.0, 10.0, math.inf], offset, runs=300, seed=1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("offset", OFFSETS)
-def test_the_expected_cosine_is_met_on_the_papers_grid(offset):
+def test_the_expected_cosine_is_met_on_the_papers_grid(offset: float) -> None:
     assert not misses(COUNTS, DIMENSIONS, SLOPES, offset, runs=400, seed=2)
 
 
-def test_the_error_of_the_formula_is_of_the_order_of_one_over_the_dimension():
+def test_the_error_of_the_formula_is_of_the_order_of_one_over_the_dimension() -> None:
     stream = np.random.default_rng(3)
     alpha = answer_correlation(torch.tensor(0.0, dtype=torch.float64), torch.tensor(0.1, dtype=torch.float64), 1.0)
     for d in (10, 30):
@@ -73,8 +84,8 @@ def test_the_error_of_the_formula_is_of_the_order_of_one_over_the_dimension():
         assert cosine.mean() - math.sqrt(0.5) == pytest.approx(first_order, abs=5 * error + 1 / (d - 1) ** 2)
 
 
-def test_a_wrong_formula_would_be_noticed():
-    def printed(offset, slope, spread):
+def test_a_wrong_formula_would_be_noticed() -> None:
+    def printed(offset: Tensor, slope: Tensor, spread: Tensor) -> Tensor:
         return torch.full_like(offset, math.sqrt(2 / math.pi))  # errata E4: as printed, an offset costs nothing
 
     assert misses(COUNTS[8:9], DIMENSIONS[8:9], [math.inf], 2.0, runs=300, seed=1, correlation=printed)

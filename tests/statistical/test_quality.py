@@ -19,7 +19,7 @@ def before(case: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_reference_would_see_a_change_of_an_eighth(case):
+def test_the_reference_would_see_a_change_of_an_eighth(case: str) -> None:
     found = before(case)
     assert found.shape == (len(REFERENCE["seeds"]), IMAGES)
     assert np.isnan(found).sum() <= 1
@@ -28,7 +28,7 @@ def test_the_reference_would_see_a_change_of_an_eighth(case):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_border_distances_are_those_of_before_the_work_on_speed(case):
+def test_border_distances_are_those_of_before_the_work_on_speed(case: str) -> None:
     found = before(case)
     now = np.array(log_distances(case, REFERENCE["seeds"][0]))
     error = math.hypot(standard_error(found, 1), standard_error(found, len(found)))

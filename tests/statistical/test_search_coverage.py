@@ -7,14 +7,17 @@ whenever the asking stopped. The slopes and floors here are those of the grid; c
 from __future__ import annotations
 
 import math
+from typing import Any, Literal
 
 import pytest
 import torch
+from present import present
+from torch import Tensor
 
-from popskipjump.attacks import Problem
+from popskipjump.attacks import Border, Problem
 from popskipjump.attacks.searches.bayesian import BayesianSearch
 from popskipjump.geometry import L2
-from popskipjump.oracles import Counted, Ledger, Untargeted
+from popskipjump.oracles import Counted, Ledger, Ticket, Untargeted
 from popskipjump.rng import Key, integers, uniform
 from popskipjump.sigmoid import Grid, noisy_sigmoid
 from popskipjump.types import Bounds
@@ -33,14 +36,14 @@ class Lines:
         self.low, self.high = grid.floor[channel].unbind(dim=1)
         self.key = key.child("answers")
 
-    def ask(self, points, ticket):
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         i = ticket.image
         position = 1 - points[:, 0].double()
         p = noisy_sigmoid(position, self.centre[i], self.slope[i], self.low[i], self.high[i])
-        return (uniform(self.key.roots(i, ticket.serial), 1).squeeze(1) > p).to(torch.int64)
+        return (uniform(self.key.roots(i, present(ticket.serial)), 1).squeeze(1) > p).to(torch.int64)
 
 
-def search(config: BayesianSearch, images: int, seed: int):
+def search(config: BayesianSearch, images: int, seed: int) -> tuple[Border, Lines]:
     lines = Lines(config.grid, images, seed)
     ledger, rows = Ledger(images), torch.arange(images)
     problem = Problem(
@@ -76,7 +79,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("confidence", [0.6, 0.95])
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
-def test_the_border_is_beyond_the_safe_position_as_often_as_promised(setting, confidence):
+def test_the_border_is_beyond_the_safe_position_as_often_as_promised(setting: Any, confidence: float) -> None:
     images = 120
     share = share_below(BayesianSearch(confidence=confidence, **({"limit": 150} | setting)), images, seed=1)
     assert share == pytest.approx(confidence, abs=4 * math.sqrt(confidence * (1 - confidence) / images))
@@ -85,7 +88,9 @@ def test_the_border_is_beyond_the_safe_position_as_often_as_promised(setting, co
 @pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.6, 0.8, 0.95])
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
-def test_the_border_is_beyond_the_safe_position_as_often_as_promised_for_many_images(setting, confidence):
+def test_the_border_is_beyond_the_safe_position_as_often_as_promised_for_many_images(
+    setting: Any, confidence: float
+) -> None:
     images = 600
     share = share_below(BayesianSearch(confidence=confidence, **setting), images, seed=2)
     # `safe` is a quantile between grid points, of a belief on the points; a border sharper than a cell is known to
@@ -95,7 +100,7 @@ def test_the_border_is_beyond_the_safe_position_as_often_as_promised_for_many_im
 
 @pytest.mark.slow
 @pytest.mark.parametrize("acquisition", ["information", "sample-size"])
-def test_more_answers_come_nearer_to_the_centre(acquisition):
+def test_more_answers_come_nearer_to_the_centre(acquisition: Literal["information", "sample-size"]) -> None:
     grid = Grid(positions=21, slopes=6)
     errors = []
     for limit in (10, 40, 160):
@@ -105,7 +110,7 @@ def test_more_answers_come_nearer_to_the_centre(acquisition):
     assert errors[0] > 1.3 * errors[1] > 1.3 * 1.3 * errors[2]
 
 
-def test_asking_where_the_information_is_beats_asking_anywhere():
+def test_asking_where_the_information_is_beats_asking_anywhere() -> None:
     images, queries = 100, 60
     config = BayesianSearch(check_every=queries, limit=queries)
     border, lines = search(config, images, seed=5)

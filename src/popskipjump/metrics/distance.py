@@ -10,7 +10,7 @@ from torch import Tensor
 
 from popskipjump.errors import InputError
 from popskipjump.geometry import Norm, clip, norm_of, per_row
-from popskipjump.oracles.base import WhiteBox, device_of
+from popskipjump.oracles.base import Labelling, device_of
 from popskipjump.oracles.classifier import chunk_rows
 from popskipjump.oracles.criteria import Criterion, Targeted, Untargeted
 from popskipjump.types import Bounds
@@ -24,7 +24,7 @@ _FAR = 1e4
 class _Rays:
     """Rays from originals through points, with the noiseless decision along them."""
 
-    white_box: WhiteBox
+    white_box: Labelling
     criterion: Criterion
     original: Tensor  # (B, d)
     points: Tensor  # (B, d)
@@ -50,7 +50,7 @@ class _Rays:
 
 @torch.no_grad()
 def border_distance(
-    white_box: WhiteBox,
+    white_box: Labelling,
     original: Tensor,
     points: Tensor,
     labels: Tensor,

@@ -39,6 +39,13 @@ class Oracle(Protocol):
         """
 
 
+class Labelling(Protocol):
+    """A noiseless classifier that gives labels and nothing else."""
+
+    def labels(self, points: Tensor) -> Tensor:
+        """Noiseless labels: `(M, *S)` -> int64 `(M,)`."""
+
+
 @runtime_checkable
 class WhiteBox(Protocol):
     """White-box access to a classifier: for metrics and PSJ-TrueGrad only; its calls are not counted as queries."""

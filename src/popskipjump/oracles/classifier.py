@@ -81,8 +81,13 @@ def labels_in(answer: object, count: int) -> Tensor:
 class BaseModel(Protocol):
     """A noiseless classifier under a noise model."""
 
-    device: torch.device
-    classes: int | None
+    @property
+    def device(self) -> torch.device:
+        """The device on which the model expects its points."""
+
+    @property
+    def classes(self) -> int | None:
+        """The number of classes; None while it is not known."""
 
     def labels(self, points: Tensor) -> Tensor:
         """`(M, *S)` -> int64 `(M,)`."""

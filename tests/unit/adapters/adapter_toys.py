@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from popskipjump.rng import Key, normal, uniform
 
@@ -25,7 +28,8 @@ def data(count: int = 4) -> tuple[np.ndarray, np.ndarray]:
 
 def scores(batch: np.ndarray) -> np.ndarray:
     """Linear scores `(M, CLASSES)`, row by row, all classes equal in the middle of the cube."""
-    return (batch.reshape(len(batch), -1) - np.float32(0.5)) @ weights().T
+    result: np.ndarray = (batch.reshape(len(batch), -1) - np.float32(0.5)) @ weights().T
+    return result
 
 
 class Linear(nn.Module):
@@ -41,21 +45,24 @@ class Linear(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.seen += len(x)
-        return self.layer(x.flatten(1))
+        result: Tensor = self.layer(x.flatten(1))
+        return result
 
 
 class Counting:
     """A function that counts the rows that it is given."""
 
-    def __init__(self, function) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.function, self.seen = function, 0
 
-    def __call__(self, batch):
+    def __call__(self, batch: np.ndarray) -> Any:
         self.seen += len(batch)
         return self.function(batch)
 
 
-def onnx_session(weight: np.ndarray, bias: np.ndarray, rows: int | str = "rows", ending: str = "", kind=None):
+def onnx_session(
+    weight: np.ndarray, bias: np.ndarray, rows: int | str = "rows", ending: str = "", kind: Any = None
+) -> Any:
     """An ONNX Runtime session of a linear classifier on inputs `(rows, *S)`; `ending` "labels" takes the largest.
 
     Args:

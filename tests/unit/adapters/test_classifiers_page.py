@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -29,13 +30,13 @@ def packages(code: str) -> set[str]:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("heading", SECTIONS)
-def test_the_section_runs(heading):
+def test_the_section_runs(heading: str) -> None:
     code = SECTIONS[heading]
     assert code, "a section without an example"
     missing = sorted(name for name in packages(code) if importlib.util.find_spec(name) is None)
     if missing:
         pytest.skip(f"{', '.join(missing)} is not installed")
-    space = {"__name__": "page"}
+    space: dict[str, Any] = {"__name__": "page"}
     with torch.random.fork_rng():
         exec(compile(code, f"{PAGE.name}: {heading}", "exec"), space)  # noqa: S102
     report = space.get("report")
@@ -45,8 +46,8 @@ def test_the_section_runs(heading):
         assert report.queries.max() <= 300
 
 
-def test_the_contract_of_the_page_holds():
-    space = {"__name__": "page"}
+def test_the_contract_of_the_page_holds() -> None:
+    space: dict[str, Any] = {"__name__": "page"}
     exec(SECTIONS["Your own adapter"], space)  # noqa: S102
     claims = [name for name in dir(space["TestMine"]) if name.startswith("test_")]
     assert len(claims) >= 5

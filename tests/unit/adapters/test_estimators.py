@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+from typing import Any
+
 import numpy as np
 import pytest
 from adapter_toys import FEATURES, Counting, data, scores
@@ -11,7 +14,7 @@ from popskipjump.adapters import EstimatorModel, NamedFunction, Names, recognise
 from popskipjump.errors import InputError, OracleError
 from popskipjump.rng import Key, uniform
 
-QUICK = {"iterations": 2, "verdict": 5}
+QUICK: dict[str, Any] = {"iterations": 2, "verdict": 5}
 ANIMALS = np.array(["cat", "dog", "eel"])
 WILD = np.array([-7, 40, 1000])
 
@@ -21,21 +24,21 @@ class Estimator:
 
     n_features_in_ = FEATURES
 
-    def __init__(self, classes) -> None:
+    def __init__(self, classes: Any) -> None:
         self.classes_, self.seen = np.asarray(classes), 0
 
-    def predict(self, rows):
+    def predict(self, rows: np.ndarray) -> Any:
         self.seen += len(rows)
         return self.classes_[scores(rows).argmax(axis=1)]
 
 
-def table(count: int = 300):
+def table(count: int = 300) -> tuple[np.ndarray, np.ndarray]:
     rows = uniform(Key(9).root(), count * FEATURES).reshape(count, FEATURES).numpy()
     return rows, scores(rows).argmax(axis=1)
 
 
 @pytest.mark.parametrize("classes", [[0, 1, 2], WILD, ANIMALS, [False, True, 2], [0.5, 1.5, 2.5]], ids=str)
-def test_named_classes_give_the_report_of_numbered_ones(classes):
+def test_named_classes_give_the_report_of_numbered_ones(classes: Any) -> None:
     images, places = data()
     plain = psj.evaluate(lambda x: scores(x).argmax(axis=1), images, places, **QUICK)
     estimator = Estimator(classes)
@@ -45,7 +48,7 @@ def test_named_classes_give_the_report_of_numbered_ones(classes):
     assert estimator.seen == found.queries.sum()
 
 
-def test_targets_and_pools_are_written_with_names_too():
+def test_targets_and_pools_are_written_with_names_too() -> None:
     images, places = data()
     rows, classes = table(60)
     goal = (places + 1) % 3
@@ -57,13 +60,13 @@ def test_targets_and_pools_are_written_with_names_too():
     assert found.points.tobytes() == plain.points.tobytes()
 
 
-def test_the_number_of_classes_is_known_to_noise():
+def test_the_number_of_classes_is_known_to_noise() -> None:
     images, places = data()
     report = psj.evaluate(Estimator(ANIMALS), images, ANIMALS[places], noise="flip:0.1", **QUICK)
     assert np.isfinite(report.distances).all()
 
 
-def test_the_method_predict_stands_for_its_estimator():
+def test_the_method_predict_stands_for_its_estimator() -> None:
     images, places = data()
     estimator = Estimator(ANIMALS)
     report = psj.evaluate(estimator.predict, images, ANIMALS[places], **QUICK)
@@ -81,7 +84,9 @@ def test_the_method_predict_stands_for_its_estimator():
         ({"images": np.zeros((4, 5), np.float32)}, r"fitted on 12 features, and an input of the shape \(5,\) has 5"),
     ],
 )
-def test_what_does_not_fit_the_classes_or_features_is_refused_before_the_first_query(change, message):
+def test_what_does_not_fit_the_classes_or_features_is_refused_before_the_first_query(
+    change: dict[str, Any], message: str
+) -> None:
     images, places = data()
     estimator = Estimator(ANIMALS)
     with pytest.raises(InputError, match=message):
@@ -89,7 +94,7 @@ def test_what_does_not_fit_the_classes_or_features_is_refused_before_the_first_q
     assert estimator.seen == 0
 
 
-def test_images_are_asked_as_rows():
+def test_images_are_asked_as_rows() -> None:
     images, places = data()
     estimator = Estimator(ANIMALS)
     flat = psj.evaluate(estimator, images, ANIMALS[places], **QUICK)
@@ -99,18 +104,18 @@ def test_images_are_asked_as_rows():
 
 
 @pytest.mark.parametrize("classes", [["a"], ["a", "a"], [["a", "b"]], []])
-def test_classes_that_are_no_list_of_different_names_are_refused(classes):
+def test_classes_that_are_no_list_of_different_names_are_refused(classes: Any) -> None:
     with pytest.raises(InputError, match="class"):
         Names(classes)
 
 
 @pytest.mark.parametrize("classes", [[0, 1, 2], ANIMALS], ids=["numbers", "names"])
-def test_an_answer_that_is_no_class_is_an_error(classes):
+def test_an_answer_that_is_no_class_is_an_error(classes: Any) -> None:
     with pytest.raises(OracleError, match="not one of its classes"):
         Names(classes).answered(np.array([5, 6]), 2)
 
 
-def test_a_function_of_names_is_counted():
+def test_a_function_of_names_is_counted() -> None:
     images, places = data()
     function = Counting(lambda x: ANIMALS[scores(x).argmax(axis=1)])
     report = psj.evaluate(NamedFunction(function, ANIMALS[::-1]), images, ANIMALS[places], **QUICK)
@@ -122,11 +127,11 @@ def test_a_function_of_names_is_counted():
 
 
 @pytest.fixture(scope="module")
-def sklearn():
+def sklearn() -> Any:
     return pytest.importorskip("sklearn")
 
 
-def fitted(name: str):
+def fitted(name: str) -> Any:
     rows, classes = table()
     if name == "pipeline":
         from sklearn.linear_model import LogisticRegression
@@ -173,7 +178,9 @@ def fitted(name: str):
         ("lightgbm", "lightgbm"),
     ],
 )
-def test_an_estimator_of_the_real_library_is_attacked_with_its_own_classes(name, package, sklearn):
+def test_an_estimator_of_the_real_library_is_attacked_with_its_own_classes(
+    name: str, package: str, sklearn: ModuleType
+) -> None:
     pytest.importorskip(package)
     estimator = fitted(name)
     images, _ = data()
@@ -188,7 +195,7 @@ def test_an_estimator_of_the_real_library_is_attacked_with_its_own_classes(name,
     assert np.isfinite(report.distances).any()
 
 
-def test_an_estimator_that_is_not_fitted_is_refused(sklearn):
+def test_an_estimator_that_is_not_fitted_is_refused(sklearn: ModuleType) -> None:
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.pipeline import make_pipeline
 
@@ -197,14 +204,14 @@ def test_an_estimator_that_is_not_fitted_is_refused(sklearn):
             psj.evaluate(estimator, *data())
 
 
-def test_a_regressor_is_refused_with_a_way_out(sklearn):
+def test_a_regressor_is_refused_with_a_way_out(sklearn: ModuleType) -> None:
     from sklearn.linear_model import LinearRegression
 
     with pytest.raises(InputError, match=r"predicts numbers.*threshold"):
         psj.evaluate(LinearRegression().fit(*table()), *data())
 
 
-def test_an_estimator_without_classes_is_told_to_pass_predict(sklearn):
+def test_an_estimator_without_classes_is_told_to_pass_predict(sklearn: ModuleType) -> None:
     from sklearn.cluster import KMeans
 
     means = KMeans(3, n_init=1, random_state=0).fit(table()[0])
@@ -212,7 +219,7 @@ def test_an_estimator_without_classes_is_told_to_pass_predict(sklearn):
         psj.evaluate(means, *data())
 
 
-def test_several_labels_at_once_are_refused(sklearn):
+def test_several_labels_at_once_are_refused(sklearn: ModuleType) -> None:
     from sklearn.tree import DecisionTreeClassifier
 
     rows, classes = table()

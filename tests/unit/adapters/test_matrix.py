@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
 from adapter_toys import Counting, Linear, data, onnx_session
-from torch import nn
+from torch import Tensor, nn
 
 import popskipjump as psj
 
@@ -22,7 +22,7 @@ class Problem(NamedTuple):
     bias: np.ndarray  # (K,)
     images: np.ndarray  # (B, d)
     labels: np.ndarray  # (B,)
-    options: dict
+    options: dict[str, Any]
 
 
 @functools.cache
@@ -40,6 +40,9 @@ def problem(name: str) -> Problem:
     return Problem(weight, bias, flat[right], labels[right], {"iterations": 2, "verdict": 10, "starts": starts})
 
 
+Made = tuple[Any, Callable[[], int] | None]  # a classifier, and how many rows it was asked
+
+
 class Net(nn.Module):
     def __init__(self, case: Problem) -> None:
         super().__init__()
@@ -49,44 +52,46 @@ class Net(nn.Module):
             self.layer.bias.copy_(torch.from_numpy(case.bias))
         self.seen = 0
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         self.seen += len(x)
-        return self.layer(x)
+        result: Tensor = self.layer(x)
+        return result
 
 
-def in_torch(case: Problem):
+def in_torch(case: Problem) -> Made:
     net = Net(case)
     return net, lambda: net.seen
 
 
-def in_function(case: Problem):
+def in_function(case: Problem) -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[], int]]:
     net = Net(case)
 
-    def predict(batch):
+    def predict(batch: np.ndarray) -> Any:
         with torch.no_grad():
             return net(torch.from_numpy(batch)).argmax(dim=1).numpy()
 
     return predict, lambda: net.seen
 
 
-def in_estimator(case: Problem):
+def in_estimator(case: Problem) -> Made:
     predict, seen = in_function(case)
 
     class Estimator:
         classes_ = np.arange(len(case.weight))
 
-    estimator = Estimator()
-    estimator.predict = predict
-    return estimator, seen
+        def predict(self, batch: np.ndarray) -> np.ndarray:
+            return predict(batch)
+
+    return Estimator(), seen
 
 
-def in_foolbox(case: Problem):
+def in_foolbox(case: Problem) -> Made:
     foolbox = pytest.importorskip("foolbox")
     net = Net(case).eval()
     return foolbox.PyTorchModel(net, bounds=(0, 1), device="cpu"), lambda: net.seen
 
 
-def in_art(case: Problem):
+def in_art(case: Problem) -> Made:
     art = pytest.importorskip("art.estimators.classification", exc_type=ImportError)
     net = Net(case)
     estimator = art.PyTorchClassifier(
@@ -95,20 +100,20 @@ def in_art(case: Problem):
     return estimator, lambda: net.seen
 
 
-def in_black_box(case: Problem):
+def in_black_box(case: Problem) -> Made:
     art = pytest.importorskip("art.estimators.classification", exc_type=ImportError)
     predict, seen = in_function(case)
     eye = np.eye(len(case.weight), dtype=np.float32)
     return art.BlackBoxClassifier(lambda x: eye[predict(x)], case.images.shape[1:], len(case.weight)), seen
 
 
-def in_sklearn(case: Problem):
-    linear = pytest.importorskip("sklearn.linear_model")
+def in_sklearn(case: Problem) -> Made:
+    linear: Any = pytest.importorskip("sklearn.linear_model")
 
-    class Regression(linear.LogisticRegression):
+    class Regression(linear.LogisticRegression):  # type: ignore[misc]  # an extra without types
         seen = 0
 
-        def predict(self, rows):
+        def predict(self, rows: np.ndarray) -> Any:
             self.seen += len(rows)
             return super().predict(rows)
 
@@ -118,14 +123,14 @@ def in_sklearn(case: Problem):
     return model, lambda: model.seen
 
 
-def in_onnx(case: Problem):
+def in_onnx(case: Problem) -> Made:
     pytest.importorskip("onnx")
-    runtime = pytest.importorskip("onnxruntime")
+    runtime: Any = pytest.importorskip("onnxruntime")
 
-    class Session(runtime.InferenceSession):
+    class Session(runtime.InferenceSession):  # type: ignore[misc]  # an extra without types
         seen = 0
 
-        def run(self, names, feed, *rest):
+        def run(self, names: Any, feed: dict[str, np.ndarray], *rest: Any) -> Any:
             self.seen += len(next(iter(feed.values())))
             return super().run(names, feed, *rest)
 
@@ -133,28 +138,33 @@ def in_onnx(case: Problem):
     return session, lambda: session.seen
 
 
-def in_jax(case: Problem):
+def in_jax(case: Problem) -> Made:
     jax = pytest.importorskip("jax")
     return jax.jit(lambda x: x @ case.weight.T + case.bias), None  # a compiled function cannot count
 
 
-def in_numpy(case: Problem):
+def in_numpy(case: Problem) -> Made:
     function = Counting(lambda x: x @ case.weight.T + case.bias)
     return function, lambda: function.seen
 
 
-SAME: dict[str, Callable] = {  # the arithmetic is torch's
+SAME: dict[str, Callable[[Problem], Made]] = {  # the arithmetic is torch's
     "function": in_function,
     "estimator": in_estimator,
     "foolbox": in_foolbox,
     "art": in_art,
     "art black box": in_black_box,
 }
-OWN: dict[str, Callable] = {"sklearn": in_sklearn, "onnx": in_onnx, "jax": in_jax, "numpy scores": in_numpy}
+OWN: dict[str, Callable[[Problem], Made]] = {
+    "sklearn": in_sklearn,
+    "onnx": in_onnx,
+    "jax": in_jax,
+    "numpy scores": in_numpy,
+}
 every_problem = pytest.mark.parametrize("name", ["linear", "mnist"])
 
 
-def report_of(case: Problem, make: Callable, attack: str = "psj"):
+def report_of(case: Problem, make: Callable[[Problem], Made], attack: str = "psj") -> tuple[psj.Report, int | None]:
     """A report, and what the other side had seen when the last query was answered (the white box asks later)."""
     model, seen = make(case)
     at_the_end = [0]
@@ -170,12 +180,12 @@ def report_of(case: Problem, make: Callable, attack: str = "psj"):
 
 
 @functools.cache
-def reference(name: str):
+def reference(name: str) -> tuple[psj.Report, int | None]:
     return report_of(problem(name), in_torch)
 
 
 @every_problem
-def test_the_reference_counts_what_it_saw_and_is_near_the_border(name):
+def test_the_reference_counts_what_it_saw_and_is_near_the_border(name: str) -> None:
     report, seen = reference(name)
     case = problem(name)
     assert seen == report.queries.sum()
@@ -189,7 +199,7 @@ def test_the_reference_counts_what_it_saw_and_is_near_the_border(name):
 
 @every_problem
 @pytest.mark.parametrize("adapter", SAME)
-def test_the_same_arithmetic_gives_the_same_points_to_the_bit(name, adapter):
+def test_the_same_arithmetic_gives_the_same_points_to_the_bit(name: str, adapter: str) -> None:
     expected, _ = reference(name)
     report, seen = report_of(problem(name), SAME[adapter])
     assert seen == report.queries.sum()
@@ -199,7 +209,7 @@ def test_the_same_arithmetic_gives_the_same_points_to_the_bit(name, adapter):
 
 @every_problem
 @pytest.mark.parametrize("adapter", OWN)
-def test_other_arithmetic_gives_the_same_distances_up_to_chance(name, adapter):
+def test_other_arithmetic_gives_the_same_distances_up_to_chance(name: str, adapter: str) -> None:
     expected, _ = reference(name)
     report, seen = report_of(problem(name), OWN[adapter])
     assert seen is None or seen == report.queries.sum()

@@ -6,24 +6,27 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from adapter_toys import CLASSES, FEATURES, Linear, data, onnx_session, scores, weights
+from present import present
 
 import popskipjump as psj
 from popskipjump import adapters
 from popskipjump.adapters.jax import padded_size
 from popskipjump.errors import InputError, MissingExtraError
 
-QUICK = {"iterations": 2, "verdict": 5}
+QUICK: dict[str, Any] = {"iterations": 2, "verdict": 5}
 BIAS = -weights().sum(axis=1) / 2
 POINTS = torch.from_numpy(data(23)[0])
 EXPECTED = data(23)[1].tolist()
 
 
-def ort():
+def ort() -> Any:
     pytest.importorskip("onnx")
     return pytest.importorskip("onnxruntime")
 
@@ -33,7 +36,7 @@ def ort():
 
 @pytest.mark.parametrize("ending", ["", "labels"])
 @pytest.mark.parametrize("rows", ["rows", 1, 5])
-def test_a_session_answers_as_its_model_whatever_the_size_of_its_batch(rows, ending):
+def test_a_session_answers_as_its_model_whatever_the_size_of_its_batch(rows: int | str, ending: str) -> None:
     ort()
     model = adapters.recognise(onnx_session(weights(), BIAS, rows, ending))
     assert type(model) is adapters.OnnxModel
@@ -42,20 +45,20 @@ def test_a_session_answers_as_its_model_whatever_the_size_of_its_batch(rows, end
     assert model.labels(POINTS[:0]).tolist() == []
 
 
-def test_the_classes_of_a_session_are_read_from_its_output():
+def test_the_classes_of_a_session_are_read_from_its_output() -> None:
     ort()
     assert adapters.recognise(onnx_session(weights(), BIAS)).classes == CLASSES
     report = psj.evaluate(onnx_session(weights(), BIAS), *data(), noise="flip:0.1", **QUICK)
     assert np.isfinite(report.distances).all()
 
 
-def test_inputs_that_do_not_fit_a_session_are_refused():
+def test_inputs_that_do_not_fit_a_session_are_refused() -> None:
     ort()
     with pytest.raises(InputError, match=r"takes inputs of the shape \(12,\), and these have \(3, 4\)"):
         psj.evaluate(onnx_session(weights(), BIAS), data()[0].reshape(4, 3, 4), data()[1])
 
 
-def test_an_unknown_output_of_a_session_is_refused():
+def test_an_unknown_output_of_a_session_is_refused() -> None:
     ort()
     with pytest.raises(InputError, match="no output 'other', but scores"):
         adapters.OnnxModel(onnx_session(weights(), BIAS), output="other")
@@ -64,7 +67,7 @@ def test_an_unknown_output_of_a_session_is_refused():
 class Declared:
     """What a session says of one of its values."""
 
-    def __init__(self, name, kind, shape) -> None:
+    def __init__(self, name: str, kind: str, shape: list[int | None] | list[None]) -> None:
         self.name, self.type, self.shape = name, kind, shape
 
 
@@ -73,17 +76,17 @@ class Texts:
 
     inputs = (Declared("x", "tensor(float)", [None, FEATURES]),)
 
-    def get_inputs(self):
+    def get_inputs(self) -> list[Any]:
         return list(self.inputs)
 
-    def get_outputs(self):
+    def get_outputs(self) -> list[Any]:
         return [Declared("label", "tensor(string)", [None])]
 
-    def run(self, names, feed):
+    def run(self, names: Any, feed: dict[str, np.ndarray]) -> list[Any]:
         return [np.array(["cat", "dog", "eel"], dtype=object)[scores(feed["x"]).argmax(axis=1)]]
 
 
-def test_a_session_that_answers_with_texts_needs_its_classes():
+def test_a_session_that_answers_with_texts_needs_its_classes() -> None:
     with pytest.raises(InputError, match=r"answers with texts.*classes=\["):
         adapters.OnnxModel(Texts())
     images, places = data()
@@ -99,14 +102,14 @@ def test_a_session_that_answers_with_texts_needs_its_classes():
         ((Declared("x", "tensor(int64)", [None]),), "not floats"),
     ],
 )
-def test_a_session_with_other_inputs_is_refused(inputs, message):
+def test_a_session_with_other_inputs_is_refused(inputs: Any, message: str) -> None:
     session = Texts()
     session.inputs = inputs
     with pytest.raises(InputError, match=message):
         adapters.OnnxModel(session, classes=["a", "b"])
 
 
-def test_an_onnx_file_is_told_to_become_a_session():
+def test_an_onnx_file_is_told_to_become_a_session() -> None:
     ort()
     import onnx
 
@@ -118,15 +121,15 @@ def test_an_onnx_file_is_told_to_become_a_session():
 
 
 @pytest.fixture
-def jnp():
+def jnp() -> Any:
     return pytest.importorskip("jax.numpy")
 
 
 @pytest.mark.parametrize("ending", ["scores", "labels"])
-def test_a_compiled_jax_function_answers_as_its_model(jnp, ending):
+def test_a_compiled_jax_function_answers_as_its_model(jnp: ModuleType, ending: str) -> None:
     import jax
 
-    def linear(x):
+    def linear(x: Any) -> Any:
         out = (x - 0.5) @ weights().T
         return out if ending == "scores" else out.argmax(axis=1)
 
@@ -136,13 +139,13 @@ def test_a_compiled_jax_function_answers_as_its_model(jnp, ending):
         assert model.labels(POINTS[:count]).tolist() == EXPECTED[:count]
 
 
-def test_a_compiled_function_is_compiled_for_few_sizes(jnp):
+def test_a_compiled_function_is_compiled_for_few_sizes(jnp: ModuleType) -> None:
     import jax
 
     traced = []
 
     @jax.jit
-    def linear(x):
+    def linear(x: Any) -> Any:
         traced.append(len(x))  # runs only where JAX compiles
         return (x - 0.5) @ weights().T
 
@@ -153,15 +156,15 @@ def test_a_compiled_function_is_compiled_for_few_sizes(jnp):
     assert len(sizes) < 45
 
 
-def test_a_padded_size_is_at_least_as_large_and_a_quarter_larger_at_most():
+def test_a_padded_size_is_at_least_as_large_and_a_quarter_larger_at_most() -> None:
     for count in range(1, 5000):
         assert count <= padded_size(count) <= 1.25 * count
 
 
-def test_a_plain_function_of_jax_is_counted_exactly(jnp):
+def test_a_plain_function_of_jax_is_counted_exactly(jnp: ModuleType) -> None:
     seen = []
 
-    def linear(x):
+    def linear(x: Any) -> Any:
         seen.append(len(x))
         return jnp.argmax((jnp.asarray(x) - 0.5) @ weights().T, axis=1)
 
@@ -174,11 +177,11 @@ def test_a_plain_function_of_jax_is_counted_exactly(jnp):
 
 
 @pytest.fixture
-def fb():
+def fb() -> Any:
     return pytest.importorskip("foolbox")
 
 
-def test_a_torch_model_of_foolbox_is_a_white_box_with_its_preprocessing(fb):
+def test_a_torch_model_of_foolbox_is_a_white_box_with_its_preprocessing(fb: ModuleType) -> None:
     net = Linear().eval()
     inner = fb.PyTorchModel(net, bounds=(0, 1), device="cpu")
     wide = inner.transform_bounds((0, 255))
@@ -186,12 +189,12 @@ def test_a_torch_model_of_foolbox_is_a_white_box_with_its_preprocessing(fb):
     plain = psj.evaluate(Linear(), images, labels, **QUICK)
     found = psj.evaluate(inner, images, labels, **QUICK)
     assert found.points.tobytes() == plain.points.tobytes()
-    assert found.border_distances.tolist() == plain.border_distances.tolist()
+    assert present(found.border_distances).tolist() == present(plain.border_distances).tolist()
     large = psj.evaluate(wide, images * 255, labels, bounds=wide.bounds, **QUICK)
-    np.testing.assert_allclose(large.border_distances, 255 * plain.border_distances, rtol=0.2)
+    np.testing.assert_allclose(present(large.border_distances), 255 * present(plain.border_distances), rtol=0.2)
 
 
-def test_models_of_foolbox_in_other_frameworks_answer_alike(fb):
+def test_models_of_foolbox_in_other_frameworks_answer_alike(fb: ModuleType) -> None:
     models = [
         fb.NumPyModel(scores, bounds=(0, 1)),
         fb.NumPyModel(scores, bounds=(0, 1)).transform_bounds((0, 1)),
@@ -203,10 +206,10 @@ def test_models_of_foolbox_in_other_frameworks_answer_alike(fb):
     assert adapters.recognise(models[2]).labels(POINTS).tolist() == scores(binary.numpy()).argmax(axis=1).tolist()
 
 
-def test_a_jax_model_of_foolbox_is_asked_in_jax_arrays(fb, jnp):
+def test_a_jax_model_of_foolbox_is_asked_in_jax_arrays(fb: ModuleType, jnp: ModuleType) -> None:
     seen = []
 
-    def linear(x):
+    def linear(x: Any) -> Any:
         seen.append(type(x).__module__.partition(".")[0])
         return (x - 0.5) @ weights().T
 
@@ -215,7 +218,7 @@ def test_a_jax_model_of_foolbox_is_asked_in_jax_arrays(fb, jnp):
     assert set(seen) <= {"jax", "jaxlib"}
 
 
-def test_an_attack_of_foolbox_in_place_of_a_model_is_refused(fb):
+def test_an_attack_of_foolbox_in_place_of_a_model_is_refused(fb: ModuleType) -> None:
     with pytest.raises(InputError, match="pass the model that it attacks"):
         psj.evaluate(fb.attacks.HopSkipJumpAttack(), *data())
 
@@ -224,12 +227,12 @@ def test_an_attack_of_foolbox_in_place_of_a_model_is_refused(fb):
 
 
 @pytest.fixture
-def art():
+def art() -> Any:
     return pytest.importorskip("art.estimators.classification", exc_type=ImportError)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_classifiers_of_art_answer_as_their_models(art):
+def test_classifiers_of_art_answer_as_their_models(art: ModuleType) -> None:
     net = Linear().eval()
     black = art.BlackBoxClassifier(
         lambda x: np.eye(CLASSES, dtype=np.float32)[scores(x).argmax(axis=1)], (FEATURES,), CLASSES
@@ -242,7 +245,7 @@ def test_classifiers_of_art_answer_as_their_models(art):
         assert model.labels(POINTS).tolist() == EXPECTED
 
 
-def test_inputs_that_do_not_fit_an_estimator_of_art_are_refused(art):
+def test_inputs_that_do_not_fit_an_estimator_of_art_are_refused(art: ModuleType) -> None:
     black = art.BlackBoxClassifier(lambda x: pytest.fail("asked"), (FEATURES,), CLASSES)
     with pytest.raises(InputError, match=r"inputs of the shape \(12,\), and these have \(5,\)"):
         psj.evaluate(black, np.zeros((2, 5), np.float32), [0, 0])
@@ -252,7 +255,7 @@ def test_inputs_that_do_not_fit_an_estimator_of_art_are_refused(art):
 
 
 class Service:
-    def predict(self, rows):
+    def predict(self, rows: np.ndarray) -> np.ndarray:
         return rows
 
 
@@ -266,27 +269,27 @@ class Service:
         (3.5, "pass a torch module, a function"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_with_the_nearest_thing_that_can(model, message):
+def test_what_cannot_be_asked_is_refused_with_the_nearest_thing_that_can(model: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         psj.evaluate(model, *data())
 
 
-def test_a_booster_is_told_to_become_a_classifier():
+def test_a_booster_is_told_to_become_a_classifier() -> None:
     xgboost = pytest.importorskip("xgboost")
     with pytest.raises(InputError, match="pass the XGBClassifier or LGBMClassifier"):
         psj.evaluate(xgboost.Booster(), *data())
 
 
-def test_a_model_that_is_recognised_is_left_alone_the_second_time():
+def test_a_model_that_is_recognised_is_left_alone_the_second_time() -> None:
     model = adapters.recognise(Linear())
     assert adapters.recognise(model) is model
 
 
-def test_the_members_of_an_ensemble_are_recognised_too():
+def test_the_members_of_an_ensemble_are_recognised_too() -> None:
     class Estimator:
         classes_ = np.arange(CLASSES)
 
-        def predict(self, rows):
+        def predict(self, rows: np.ndarray) -> Any:
             return scores(rows).argmax(axis=1)
 
     ensemble = psj.noise.Ensemble([Estimator(), Linear()])
@@ -309,7 +312,7 @@ print([name for name in {OTHERS.split()!r} if name in sys.modules])
 """
 
 
-def test_no_optional_package_is_imported_to_recognise_a_model():
+def test_no_optional_package_is_imported_to_recognise_a_model() -> None:
     source = Path(psj.__file__).parents[1]
     run = subprocess.run(
         [sys.executable, "-c", LAZY],
@@ -325,7 +328,9 @@ def test_no_optional_package_is_imported_to_recognise_a_model():
     ("home", "package", "extra"),
     [("foolbox.attacks", "foolbox", "foolbox"), ("art", "art", "art")],
 )
-def test_without_its_package_an_integration_says_what_to_install(monkeypatch, home, package, extra):
+def test_without_its_package_an_integration_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, home: str, package: str, extra: str
+) -> None:
     import importlib
 
     name = f"popskipjump.integrations.{home}"

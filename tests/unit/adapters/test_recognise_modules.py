@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from adapter_toys import CLASSES, Linear, data, scores
-from torch import nn
+from present import present
+from torch import Tensor, nn
 
 import popskipjump as psj
 from popskipjump.errors import InputError, OracleError
 
-QUICK = {"iterations": 2, "verdict": 5}
+QUICK: dict[str, Any] = {"iterations": 2, "verdict": 5}
 
 
 class Wrapped(nn.Module):
     """The linear toy, its logits in a container."""
 
-    def __init__(self, wrap) -> None:
+    def __init__(self, wrap: Callable[[Tensor], Any]) -> None:
         super().__init__()
         self.inner, self.wrap = Linear(), wrap
 
-    def forward(self, x):
-        return self.wrap(self.inner(x))
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.wrap(self.inner(x))
+        return result
 
 
 class Output:
-    def __init__(self, logits):
+    def __init__(self, logits: Tensor) -> None:
         self.loss, self.logits = None, logits
 
 
@@ -41,16 +46,16 @@ CONTAINERS = {
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
-def test_logits_in_a_container_give_the_same_report_as_plain_ones(name):
+def test_logits_in_a_container_give_the_same_report_as_plain_ones(name: str) -> None:
     images, labels = data()
     plain = psj.evaluate(Linear(), images, labels, **QUICK)
     found = psj.evaluate(Wrapped(CONTAINERS[name]), images, labels, **QUICK)
     assert found.distances.tolist() == plain.distances.tolist()
-    assert found.border_distances.tolist() == plain.border_distances.tolist()
+    assert present(found.border_distances).tolist() == present(plain.border_distances).tolist()
 
 
 @pytest.mark.parametrize("answer", [lambda x: "text", lambda x: {"a": x, "b": x}, lambda x: (), lambda x: {}])
-def test_a_container_without_logits_is_an_error(answer):
+def test_a_container_without_logits_is_an_error(answer: Callable[..., Any]) -> None:
     with pytest.raises(OracleError, match="it must return logits"):
         psj.TorchModel(Wrapped(answer)).labels(torch.zeros(2, 12))
 
@@ -62,14 +67,15 @@ class OneNumber(nn.Module):
         super().__init__()
         self.end, self.flat = end, flat
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         z = 9 * (x.flatten(1)[:, :2].sum(dim=1, keepdim=True) - 1)
-        return self.end(z[:, 0] if self.flat else z)
+        result: Tensor = self.end(z[:, 0] if self.flat else z)
+        return result
 
 
 @pytest.mark.parametrize("flat", [True, False])
 @pytest.mark.parametrize("end", [nn.Identity(), nn.Sigmoid()])
-def test_a_binary_net_with_one_number_is_asked_on_the_right_side(end, flat):
+def test_a_binary_net_with_one_number_is_asked_on_the_right_side(end: nn.Module, flat: bool) -> None:
     model = psj.TorchModel(OneNumber(end, flat))
     points = torch.tensor([[0.1, 0.2], [0.9, 0.3], [0.45, 0.54], [0.55, 0.46]])
     assert model.labels(points).tolist() == [0, 1, 0, 1]
@@ -80,15 +86,15 @@ def test_a_binary_net_with_one_number_is_asked_on_the_right_side(end, flat):
     assert (gradient * torch.tensor([[1.0], [-1.0], [1.0], [-1.0]]) > 0).all()
 
 
-def test_a_binary_net_gets_the_known_distance():
+def test_a_binary_net_gets_the_known_distance() -> None:
     images = np.array([[0.2, 0.3], [0.8, 0.7]], dtype=np.float32)
     report = psj.evaluate(OneNumber(nn.Sigmoid(), True), images, [0, 1], iterations=8)
-    np.testing.assert_allclose(report.border_distances, np.array([0.5, 0.5]) / 2**0.5, rtol=0.1)
+    np.testing.assert_allclose(present(report.border_distances), np.array([0.5, 0.5]) / 2**0.5, rtol=0.1)
 
 
-def test_one_number_between_0_and_1_without_a_sigmoid_layer_is_warned_of():
+def test_one_number_between_0_and_1_without_a_sigmoid_layer_is_warned_of() -> None:
     class Functional(nn.Module):
-        def forward(self, x):
+        def forward(self, x: Tensor) -> Tensor:
             return torch.sigmoid(x[:, 0])
 
     with pytest.warns(UserWarning, match='output="probability"'):
@@ -96,7 +102,7 @@ def test_one_number_between_0_and_1_without_a_sigmoid_layer_is_warned_of():
     assert psj.TorchModel(Functional(), output="probability").labels(torch.tensor([[-1.0]])).tolist() == [0]
 
 
-def test_a_hugging_face_model_is_understood():
+def test_a_hugging_face_model_is_understood() -> None:
     transformers = pytest.importorskip("transformers")
     config = transformers.ViTConfig(
         hidden_size=16,
@@ -122,7 +128,7 @@ def test_a_hugging_face_model_is_understood():
     assert any(status.name == "FINISHED" for status in report.status)
 
 
-def test_a_function_may_return_scores():
+def test_a_function_may_return_scores() -> None:
     images, labels = data()
     by_label = psj.evaluate(lambda x: scores(x).argmax(axis=1), images, labels, **QUICK)
     for function in (scores, lambda x: torch.from_numpy(scores(x)), lambda x: scores(x).astype(np.float64)):
@@ -138,11 +144,11 @@ def test_a_function_may_return_scores():
         (lambda x: np.zeros((len(x), CLASSES), int), "asked for"),
     ],
 )
-def test_scores_that_cannot_be_read_are_an_error(answer, message):
+def test_scores_that_cannot_be_read_are_an_error(answer: Callable[..., Any], message: str) -> None:
     with pytest.raises(OracleError, match=message):
         psj.evaluate(answer, *data(), **QUICK)
 
 
-def test_a_class_instead_of_an_object_is_refused():
+def test_a_class_instead_of_an_object_is_refused() -> None:
     with pytest.raises(InputError, match=r"Linear is a class: pass an object of it, Linear\(\.\.\.\)"):
         psj.evaluate(Linear, *data())

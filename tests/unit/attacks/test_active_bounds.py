@@ -6,6 +6,7 @@ import pytest
 import torch
 from attack_toys import begun_at, border_of, problem_of
 
+from popskipjump.attacks import Problem
 from popskipjump.attacks.directions.adaptive.active_bounds import ActiveBounds, Push
 from popskipjump.attacks.directions.adaptive.count import GainOptimalCount
 from popskipjump.attacks.directions.adaptive.estimator import AdaptiveDirections
@@ -19,7 +20,7 @@ SIZE = torch.tensor([0.01], dtype=torch.float64)
 NOISE = torch.ones(1, D)
 
 
-def problem_with_bounds():
+def problem_with_bounds() -> Problem:
     return problem_of(Plane(torch.full((D,), D**-0.5), 0.5), torch.full((1, D), 0.5), bounds=(0.0, 1.0))
 
 
@@ -36,13 +37,13 @@ def point_with(*at: tuple[int, float]) -> torch.Tensor:
     return point
 
 
-def test_before_any_answer_a_value_at_a_bound_counts_half():
+def test_before_any_answer_a_value_at_a_bound_counts_half() -> None:
     spread = narrowed(ActiveBounds(), None, point_with((0, 0.0), (1, 1.0), (2, 0.003), (3, 0.01)))
     assert spread[:4].tolist() == pytest.approx([0.5, 0.5, 0.5, 1.0])  # 0.003 is near, 0.01 is not
     assert spread[4:].tolist() == [1.0] * (D - 4)
 
 
-def test_what_points_outward_is_asked_less_and_what_points_inward_as_much_as_elsewhere():
+def test_what_points_outward_is_asked_less_and_what_points_inward_as_much_as_elsewhere() -> None:
     bounds = ActiveBounds(least=0.2)
     signal = torch.zeros(1, D)
     signal[0, :4] = torch.tensor([-12.0, 12.0, -12.0, 12.0])
@@ -52,14 +53,14 @@ def test_what_points_outward_is_asked_less_and_what_points_inward_as_much_as_els
     assert narrowed(bounds, state, point_with()).tolist() == [1.0] * D  # with room on both sides nothing is outward
 
 
-def test_scores_as_large_as_chance_makes_them_are_not_believed():
+def test_scores_as_large_as_chance_makes_them_are_not_believed() -> None:
     bounds = ActiveBounds()
     chance = normal(Key(3).roots(ROW), D)
     state = bounds.learned(None, 0.9 * chance / (chance**2).mean().sqrt(), NOISE)
     assert narrowed(bounds, state, torch.zeros(1, D)).tolist() == [1.0] * D  # all half, alike
 
 
-def test_it_unlearns_what_later_answers_contradict():
+def test_it_unlearns_what_later_answers_contradict() -> None:
     bounds, point = ActiveBounds(decay=0.5), point_with((0, 0.0))
     signal = torch.zeros(1, D)
     signal[0, 0] = -30.0
@@ -70,20 +71,20 @@ def test_it_unlearns_what_later_answers_contradict():
     assert float(narrowed(bounds, state, point)[0]) > 0.9
 
 
-def test_earlier_sums_decay_and_their_variances_with_the_square():
+def test_earlier_sums_decay_and_their_variances_with_the_square() -> None:
     old = Push(torch.full((1, D), 8.0), torch.full((1, D), 8.0))
     state = ActiveBounds(decay=0.5).learned(old, torch.ones(1, D), torch.ones(1, D))
     assert float(state.signal[0, 0]) == 5.0
     assert float(state.variance[0, 0]) == 3.0
 
 
-def test_answers_that_are_all_equal_teach_nothing():
+def test_answers_that_are_all_equal_teach_nothing() -> None:
     bounds = ActiveBounds()
     state = bounds.learned(None, torch.zeros(1, D), torch.zeros(1, D))
     assert float(narrowed(bounds, state, point_with((0, 0.0)))[0]) == pytest.approx(0.5)
 
 
-def test_directions_turn_away_from_values_whose_normal_points_outward():
+def test_directions_turn_away_from_values_whose_normal_points_outward() -> None:
     # Adversarial where values grow, or where the first half falls below its bound, which it cannot.
     slope = torch.ones(D)
     slope[: D // 2] = -1.0
@@ -104,6 +105,6 @@ def test_directions_turn_away_from_values_whose_normal_points_outward():
 
 
 @pytest.mark.parametrize("wrong", [{"decay": 1.1}, {"decay": -0.1}, {"least": 0.0}, {"least": 1.5}, {"near": -1.0}])
-def test_wrong_settings_are_named(wrong):
+def test_wrong_settings_are_named(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         ActiveBounds(**wrong)

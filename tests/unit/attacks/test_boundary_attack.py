@@ -1,18 +1,23 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from attack_toys import Seen, problem_of, unit
+from torch import Tensor
 
-from popskipjump.attacks import BoundaryAttack
+from popskipjump.attacks import BoundaryAttack, Problem, Step
 from popskipjump.errors import InputError
-from popskipjump.oracles import Plane
+from popskipjump.oracles import BaseModel, Plane
 from popskipjump.types import Status
 
 D = 10
 
 
-def first_step(attack: BoundaryAttack, *, count=4, budget=None, model=None):
+def first_step(
+    attack: BoundaryAttack, *, count: int = 4, budget: int | None = None, model: BaseModel | None = None
+) -> tuple[Problem, Seen, Step]:
     """Originals at 0, the border at 0.3 on the first axis, and starts far along it in a corner."""
     seen = Seen(model or Plane(unit(D), 0.3))
     problem = problem_of(seen, torch.zeros(count, D), budget=budget)
@@ -20,7 +25,7 @@ def first_step(attack: BoundaryAttack, *, count=4, budget=None, model=None):
     return problem, seen, attack.init(problem, torch.arange(count), start)
 
 
-def test_the_distance_falls_towards_the_border():
+def test_the_distance_falls_towards_the_border() -> None:
     attack = BoundaryAttack(proposals=150)
     problem, _, now = first_step(attack)
     distances = [now.border.distance]
@@ -34,14 +39,14 @@ def test_the_distance_falls_towards_the_border():
     assert float(trace[-1].min()) >= 0.3
 
 
-def test_every_point_kept_was_answered_adversarial():
+def test_every_point_kept_was_answered_adversarial() -> None:
     attack = BoundaryAttack(proposals=50)
     problem, seen, now = first_step(attack)
     now = attack.step(problem, now, 1)
     assert seen.model.labels(now.border.point).tolist() == [1] * 4
 
 
-def test_the_step_across_keeps_the_distance():
+def test_the_step_across_keeps_the_distance() -> None:
     attack = BoundaryAttack(proposals=1, test_every=1, orthogonal=0.2)
     problem = problem_of(seen := Seen(Plane(unit(D), 0.3)), torch.zeros(4, D), bounds=(-9.0, 9.0))
     now = attack.init(problem, torch.arange(4), torch.full((4, D), 0.6))
@@ -52,7 +57,7 @@ def test_the_step_across_keeps_the_distance():
     torch.testing.assert_close(angle, torch.full((4,), (1 + 0.2**2) ** -0.5))
 
 
-def test_each_iteration_asks_its_proposals_and_one_in_ten_twice():
+def test_each_iteration_asks_its_proposals_and_one_in_ten_twice() -> None:
     attack = BoundaryAttack(proposals=40, test_every=10)
     problem, _, now = first_step(attack)
     attack.step(problem, now, 1)
@@ -60,23 +65,25 @@ def test_each_iteration_asks_its_proposals_and_one_in_ten_twice():
     assert problem.ledger.by_phase["step"].tolist() == [4] * 4
 
 
-def test_steps_grow_where_everything_is_adversarial_and_shrink_where_nothing_is():
+def test_steps_grow_where_everything_is_adversarial_and_shrink_where_nothing_is() -> None:
     class All:
-        def __init__(self, label):
+        device, classes = torch.device("cpu"), 2
+
+        def __init__(self, label: int) -> None:
             self.label = label
 
-        def labels(self, points):
+        def labels(self, points: Tensor) -> Tensor:
             return torch.full((len(points),), self.label)
 
     attack = BoundaryAttack(proposals=300)
     for label, grows in ((1, True), (0, False)):
         problem, _, now = first_step(attack, model=All(label))
-        walk = attack.step(problem, now, 1).memory
+        walk: Any = attack.step(problem, now, 1).memory
         assert bool((walk.orthogonal > attack.orthogonal).all()) is grows
         assert bool((walk.forward > attack.forward).all()) is grows
 
 
-def test_the_walk_ends_with_the_budget():
+def test_the_walk_ends_with_the_budget() -> None:
     attack = BoundaryAttack(proposals=100)
     problem, _, now = first_step(attack, budget=31)
     now = attack.step(problem, now, 1)
@@ -86,14 +93,14 @@ def test_the_walk_ends_with_the_budget():
 
 
 @pytest.mark.parametrize("budget", range(10, 34))
-def test_the_walk_ends_with_the_budget_wherever_it_falls(budget):
+def test_the_walk_ends_with_the_budget_wherever_it_falls(budget: int) -> None:
     attack = BoundaryAttack(proposals=100, test_every=3)
     problem, _, now = first_step(attack, count=1, budget=budget)
     attack.step(problem, now, 1)
     assert budget - 1 <= int(problem.ledger.total) <= budget
 
 
-def test_an_image_that_left_does_not_shift_the_others():
+def test_an_image_that_left_does_not_shift_the_others() -> None:
     attack = BoundaryAttack(proposals=30)
     problem, _, now = first_step(attack)
     stays = torch.tensor([False, True, False, True])
@@ -105,6 +112,6 @@ def test_an_image_that_left_does_not_shift_the_others():
 
 
 @pytest.mark.parametrize("arguments", [{"proposals": 0}, {"test_every": 0}, {"forward": 0.0}, {"adapt": 0.5}])
-def test_settings_without_meaning_are_an_error(arguments):
+def test_settings_without_meaning_are_an_error(arguments: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         BoundaryAttack(**arguments)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from attack_toys import Seen, begun_at, border_of, problem_of, unit
+from torch import Tensor
 
 from popskipjump.attacks.directions import packing as module
 from popskipjump.attacks.directions.count import DirectionCount
@@ -34,7 +36,9 @@ def lines(count: int, dimension: int) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize(
     ("slope", "floor", "offset"), [(math.inf, 0.0, 0.0), (math.inf, 0.0, 1.0), (math.inf, 0.2, 0.5), (2.0, 0.1, 0.0)]
 )
-def test_a_direction_estimate_reaches_the_expected_cosine(sphere, baseline, slope, floor, offset):
+def test_a_direction_estimate_reaches_the_expected_cosine(
+    sphere: bool, baseline: bool, slope: float, floor: float, offset: float
+) -> None:
     images, d, n, spread = 100, 60, 300, 0.01
     plane = Plane(unit(d), 0.5)
     original, outer = lines(images, d)
@@ -53,7 +57,7 @@ def test_a_direction_estimate_reaches_the_expected_cosine(sphere, baseline, slop
     assert problem.ledger.by_phase["direction"].tolist() == [n] * images
 
 
-def test_the_sums_are_those_over_the_points_that_were_asked():
+def test_the_sums_are_those_over_the_points_that_were_asked() -> None:
     d, counts = 7, [300, 0, 5, 256, 513]
     seen = Seen(Plane(unit(d), 0.5))
     original, outer = lines(len(counts), d)
@@ -83,13 +87,13 @@ def cloud() -> tuple[torch.Tensor, torch.Tensor]:
     return 1 + 0.1 * normal(Key(3).roots(torch.arange(40)), 3).double(), torch.ones(3, dtype=torch.float64)
 
 
-def test_without_a_baseline_the_estimate_is_the_sum_of_answer_times_displacement(cloud):
+def test_without_a_baseline_the_estimate_is_the_sum_of_answer_times_displacement(cloud: Any) -> None:
     q, x = cloud
     y = torch.where(q[:, 0] > 1.02, 1.0, -1.0).double()
     torch.testing.assert_close(combined(y, q, x, baseline=False), (y[:, None] * (q - x)).sum(0))
 
 
-def test_a_baseline_is_the_mean_answer(cloud):
+def test_a_baseline_is_the_mean_answer(cloud: Any) -> None:
     q, x = cloud
     y = torch.where(q[:, 0] > 1.02, 1.0, -1.0).double()
     assert abs(float(y.mean())) > 0.1
@@ -97,19 +101,19 @@ def test_a_baseline_is_the_mean_answer(cloud):
 
 
 @pytest.mark.parametrize("answer", [1.0, -1.0])
-def test_equal_answers_have_no_baseline(cloud, answer):
+def test_equal_answers_have_no_baseline(cloud: Any, answer: float) -> None:
     q, x = cloud
     y = torch.full((40,), answer, dtype=torch.float64)
     torch.testing.assert_close(combined(y, q, x, baseline=True), answer * (q - x).sum(0))
 
 
-def test_no_answer_gives_no_direction():
+def test_no_answer_gives_no_direction() -> None:
     nothing = combine(torch.zeros(1, 2, 3), torch.zeros(1), torch.zeros(1), torch.ones(1, 3), baseline=True)
     assert nothing.tolist() == [[0.0, 0.0, 0.0]]
 
 
 @pytest.mark.parametrize("capacity", [256, 300, 512, 1024, 10_000])
-def test_chunks_hold_the_same_blocks_whatever_their_capacity(capacity):
+def test_chunks_hold_the_same_blocks_whatever_their_capacity(capacity: int) -> None:
     counts = [0, 1, 256, 257, 1000, 0, 40, 511]
     chunks = list(module.chunks_of(counts, 256, capacity))
     pieces = [piece for chunk in chunks for piece in chunk]
@@ -124,12 +128,12 @@ def test_chunks_hold_the_same_blocks_whatever_their_capacity(capacity):
 
 @pytest.mark.parametrize("dimension", [3, 63, 784])
 @pytest.mark.parametrize("chunk", [256, 700, 4096])
-def test_the_sums_do_not_depend_on_the_chunks(monkeypatch, dimension, chunk):
+def test_the_sums_do_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch, dimension: int, chunk: int) -> None:
     plane = Plane(unit(dimension), 0.5)
     original, outer = lines(4, dimension)
     counts = torch.tensor([300, 17, 600, 256])
 
-    def sums():
+    def sums() -> tuple[Tensor, Tensor]:
         problem = problem_of(plane, original)
         spread = torch.full((4,), 0.2)
         return accumulate(problem, border_of(problem, outer, 0.5), spread, counts, 1, sphere=False)
@@ -141,11 +145,11 @@ def test_the_sums_do_not_depend_on_the_chunks(monkeypatch, dimension, chunk):
 
 
 @pytest.mark.parametrize("dimension", [3, 63, 784])
-def test_an_images_sums_do_not_depend_on_its_company(dimension):
+def test_an_images_sums_do_not_depend_on_its_company(dimension: int) -> None:
     plane = Plane(unit(dimension), 0.5)
     counts = torch.tensor([300, 17, 600, 256])
 
-    def sums(rows):
+    def sums(rows: list[int]) -> tuple[Tensor, Tensor]:
         original, outer = lines(len(rows), dimension)
         problem = problem_of(plane, original, ids=rows)
         spread = torch.full((len(rows),), 0.2)
@@ -156,7 +160,7 @@ def test_an_images_sums_do_not_depend_on_its_company(dimension):
         assert torch.equal(sums([row])[0][0], together[row])
 
 
-def test_a_direction_leaves_the_budget_of_the_next_search():
+def test_a_direction_leaves_the_budget_of_the_next_search() -> None:
     original, outer = lines(2, 5)
     problem = problem_of(Plane(unit(5), 0.5), original, budget=100)
     border = border_of(problem, outer, 0.5, searched=torch.tensor([30, 95]))
@@ -164,44 +168,44 @@ def test_a_direction_leaves_the_budget_of_the_next_search():
     assert problem.ledger.total.tolist() == [70, 5]
 
 
-def test_the_number_of_directions_grows_with_the_root_of_the_iteration():
+def test_the_number_of_directions_grows_with_the_root_of_the_iteration() -> None:
     count = DirectionCount(base=100)
     assert [count.noiseless(t) for t in (1, 4, 9)] == [100.0, 200.0, 300.0]
     assert count(torch.tensor([1.0, 2.5]), 4).tolist() == [200, 500]
 
 
-def test_the_number_of_directions_has_a_factor_and_a_limit():
+def test_the_number_of_directions_has_a_factor_and_a_limit() -> None:
     count = DirectionCount(base=100, factor=3, limit=1000)
     assert count(torch.tensor([1e-9, 0.5, 1.0, 50.0], dtype=torch.float64), 1).tolist() == [1, 150, 300, 1000]
     assert count.noiseless(100) == 1000
 
 
 @pytest.mark.parametrize("arguments", [{"base": 0}, {"factor": -1}, {"limit": 0}])
-def test_a_number_of_directions_that_is_not_positive_is_an_error(arguments):
+def test_a_number_of_directions_that_is_not_positive_is_an_error(arguments: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="must be positive"):
         DirectionCount(**arguments)
 
 
-def test_the_spread_of_psj_is_a_part_of_the_search_line():
+def test_the_spread_of_psj_is_a_part_of_the_search_line() -> None:
     original, outer = lines(1, 9)
     problem = problem_of(Plane(unit(9), 0.5), original)
     assert float(LineSpread(0.01)(problem, border_of(problem, 0.5 * outer, 0.2), 7)) == pytest.approx(0.005)
 
 
-def test_the_spread_of_hsj_is_the_distance_over_d_to_the_three_halves():
+def test_the_spread_of_hsj_is_the_distance_over_d_to_the_three_halves() -> None:
     original, outer = lines(1, 9)
     problem = problem_of(Plane(unit(9), 0.5), original)
     assert float(DistanceSpread()(problem, border_of(problem, outer, 0.2), 2)) == pytest.approx(0.8 / 27)
 
 
-def test_the_first_spread_of_hsj_is_a_tenth_of_the_range():
+def test_the_first_spread_of_hsj_is_a_tenth_of_the_range() -> None:
     original, outer = lines(1, 9)
     problem = problem_of(Plane(unit(9), 0.5), original, bounds=(-3.0, 5.0))
     assert float(DistanceSpread()(problem, border_of(problem, outer, 0.2), 1)) == pytest.approx(0.8 / 3)
     assert float(DistanceSpread(0.5, first=None)(problem, border_of(problem, outer, 0.2), 1)) == pytest.approx(0.4 / 3)
 
 
-def test_the_true_direction_is_the_normal_of_the_plane():
+def test_the_true_direction_is_the_normal_of_the_plane() -> None:
     original, outer = lines(2, 5)
     plane = Plane(-2 * unit(5, 3), 0.5)
     problem = problem_of(plane, original, torch.tensor([0, 1]), white_box=plane)
@@ -210,7 +214,7 @@ def test_the_true_direction_is_the_normal_of_the_plane():
     assert problem.ledger.total.tolist() == [0, 0]
 
 
-def test_the_true_direction_needs_a_white_box():
+def test_the_true_direction_needs_a_white_box() -> None:
     original, outer = lines(1, 5)
     problem = problem_of(Plane(unit(5), 0.5), original)
     border = border_of(problem, outer, 0.5)
@@ -221,7 +225,7 @@ def test_the_true_direction_needs_a_white_box():
 
 
 @pytest.mark.parametrize("capacity", [256, 300, 512, 1024])
-def test_a_block_is_divided_at_multiples_of_a_stretch_alone(capacity):
+def test_a_block_is_divided_at_multiples_of_a_stretch_alone(capacity: int) -> None:
     counts = [0, 1, 256, 257, 1000, 0, 40, 511]
     chunks = list(module.chunks_of(counts, 256, capacity, 128))
     assert all(0 < sum(piece.size for piece in chunk) <= capacity for chunk in chunks)
@@ -231,7 +235,7 @@ def test_a_block_is_divided_at_multiples_of_a_stretch_alone(capacity):
     assert all(piece.first % 128 == 0 for chunk in chunks for piece in chunk)
 
 
-def test_hsj_directions_are_not_shorter_than_the_classifier_can_tell():
+def test_hsj_directions_are_not_shorter_than_the_classifier_can_tell() -> None:
     problem = problem_of(Plane(unit(9), 0.5), torch.zeros(1, 9))
     border = border_of(problem, unit(9).unsqueeze(0), 0.2)
     spread = DistanceSpread(finest=0.02)(problem, border, 2)

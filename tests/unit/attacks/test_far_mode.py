@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from attack_toys import Seen, begun_at, border_of, problem_of, unit
 
 from popskipjump import Plane, QuickSkipJump, Sphere, evaluate
-from popskipjump.attacks import AdaptiveDirections, FarMode
+from popskipjump.attacks import AdaptiveDirections, Border, FarMode, Problem
 from popskipjump.attacks.directions.far import Trial
 from popskipjump.attacks.protocols import Move
 from popskipjump.attacks.steps.arc import ArcStep
@@ -25,7 +26,7 @@ def number(value: float) -> torch.Tensor:
     return torch.tensor([value], dtype=torch.float64)
 
 
-def plane_at(angle: float, budget=None):
+def plane_at(angle: float, budget: int | None = None) -> tuple[Problem, Border]:
     """A border point on axis 0 at a distance of 1, on a plane whose normal is turned by an angle towards axis 1."""
     normal_ = math.cos(angle) * unit(D) + math.sin(angle) * unit(D, 1)
     seen = Seen(Plane(normal_, math.cos(angle)))
@@ -35,7 +36,9 @@ def plane_at(angle: float, budget=None):
 
 @pytest.mark.parametrize("angle", [0.02, 0.1, 0.35, 0.9, 1.28])
 @pytest.mark.parametrize("rung", [0.01, 0.1, 0.6])
-def test_the_ladder_ends_on_a_rung_below_the_angle_of_the_normal_and_above_half_of_it(angle, rung):
+def test_the_ladder_ends_on_a_rung_below_the_angle_of_the_normal_and_above_half_of_it(
+    angle: float, rung: float
+) -> None:
     problem, border = plane_at(angle)
     found = float(climb(problem, border, unit(D, 1).unsqueeze(0), number(rung)))
     # On the circle, the adversarial side is between the ray and the normal.
@@ -44,24 +47,24 @@ def test_the_ladder_ends_on_a_rung_below_the_angle_of_the_normal_and_above_half_
     assert problem.ledger.by_phase["step"].tolist()[0] <= 8
 
 
-def test_a_ladder_in_a_wrong_direction_has_no_rung():
+def test_a_ladder_in_a_wrong_direction_has_no_rung() -> None:
     problem, border = plane_at(0.5)
     assert float(climb(problem, border, -unit(D, 1).unsqueeze(0), number(0.1))) == 0
 
 
-def test_the_ladder_has_a_highest_rung():
+def test_the_ladder_has_a_highest_rung() -> None:
     problem, border = plane_at(1.5)
     assert float(climb(problem, border, unit(D, 1).unsqueeze(0), number(0.1))) == HIGHEST
 
 
 @pytest.mark.parametrize("budget", [1, 3])
-def test_the_ladder_keeps_to_the_budget(budget):
+def test_the_ladder_keeps_to_the_budget(budget: int) -> None:
     problem, border = plane_at(0.9, budget=budget)
     climb(problem, border, unit(D, 1).unsqueeze(0), number(0.02))
     assert int(problem.ledger.total.max()) <= budget
 
 
-def test_a_far_step_turns_by_less_than_its_rung_and_remembers_it():
+def test_a_far_step_turns_by_less_than_its_rung_and_remembers_it() -> None:
     problem, border = plane_at(0.5)
     arc = ArcStep()
     move = arc(problem, border, unit(D, 1).unsqueeze(0), ~YES, 1, arc.begin(1), YES)
@@ -70,7 +73,7 @@ def test_a_far_step_turns_by_less_than_its_rung_and_remembers_it():
     assert float(learned.rung) == pytest.approx(0.4)
 
 
-def test_a_far_ray_that_is_measured_again_asks_no_ladder():
+def test_a_far_ray_that_is_measured_again_asks_no_ladder() -> None:
     problem, border = plane_at(0.5)
     arc = ArcStep()
     move = arc(problem, border, unit(D, 1).unsqueeze(0), YES, 1, arc.begin(1), YES)
@@ -78,36 +81,38 @@ def test_a_far_ray_that_is_measured_again_asks_no_ladder():
     assert int(problem.ledger.total) == 0
 
 
-def trial_after(*imbalances: float, dull: bool = False):
+def trial_after(*imbalances: float, dull: bool = False) -> tuple[Trial, bool, bool]:
     trial, balanced, cut = Trial.begin(number(0), number(0.3), torch.tensor([dull])), ~YES, ~YES
     for imbalance in imbalances:
         trial, balanced, cut = trial.after(number(imbalance), YES)
     return trial, bool(balanced), bool(cut)
 
 
-def test_balanced_answers_end_the_trials():
+def test_balanced_answers_end_the_trials() -> None:
     trial, balanced, cut = trial_after(0.5)
     assert (balanced, cut, float(trial.shift), float(trial.scale)) == (True, False, 0.0, 0.3)
 
 
-def test_lopsided_answers_shift_the_centre_against_them_first():
+def test_lopsided_answers_shift_the_centre_against_them_first() -> None:
     trial, balanced, cut = trial_after(-1.47)
     assert (balanced, cut, float(trial.shift)) == (False, False, 2.5)
 
 
-def test_a_shift_that_helps_is_followed_by_the_secant():
+def test_a_shift_that_helps_is_followed_by_the_secant() -> None:
     trial, _, cut = trial_after(-2.0, -1.0)  # 1 for a shift of 2.5: 2.5 more are needed
     assert not cut
     assert float(trial.shift) == pytest.approx(5.0)
 
 
-def test_a_shift_that_does_not_help_cuts_the_directions_short():
+def test_a_shift_that_does_not_help_cuts_the_directions_short() -> None:
     trial, _, cut = trial_after(-1.47, -1.47)
     assert cut
-    assert (float(trial.shift), float(trial.scale), bool(trial.dull)) == (0.0, pytest.approx(0.06), True)
+    assert float(trial.shift) == 0
+    assert float(trial.scale) == pytest.approx(0.06)
+    assert bool(trial.dull)
 
 
-def test_where_shifts_are_known_not_to_help_the_first_lopsided_trial_cuts():
+def test_where_shifts_are_known_not_to_help_the_first_lopsided_trial_cuts() -> None:
     assert trial_after(1.47, dull=True)[2]
 
 
@@ -124,13 +129,13 @@ def steps_until_near(ratio: float) -> int:
     return 40
 
 
-def test_a_flat_border_ends_the_mode_within_a_few_steps_and_one_that_bends_does_not():
+def test_a_flat_border_ends_the_mode_within_a_few_steps_and_one_that_bends_does_not() -> None:
     assert steps_until_near(1.6) <= 3
     assert steps_until_near(2.2) <= 8
     assert steps_until_near(4.0) == 40
 
 
-def test_a_step_without_a_rung_says_nothing_about_the_bend():
+def test_a_step_without_a_rung_says_nothing_about_the_bend() -> None:
     _, border = plane_at(0.5)
     state = FarMode().begin(YES)
     move = Move(border.outer, number(0.8 * LOWEST), None, YES)
@@ -140,7 +145,7 @@ def test_a_step_without_a_rung_says_nothing_about_the_bend():
 
 @pytest.mark.parametrize("compared", [True, False])
 @pytest.mark.parametrize("norm", ["l2", "linf"])
-def test_images_begin_far_where_no_starts_were_compared_and_steps_can_be_judged(compared, norm):
+def test_images_begin_far_where_no_starts_were_compared_and_steps_can_be_judged(compared: bool, norm: str) -> None:
     problem = problem_of(Plane(unit(D), 0.5), torch.zeros(1, D), norm=norm)
     state = AdaptiveDirections().begin(problem, begun_at(border_of(problem, unit(D).unsqueeze(0), 0.5), compared))
     assert bool(state.far.far) == (not compared and norm == "l2")
@@ -150,7 +155,7 @@ def test_images_begin_far_where_no_starts_were_compared_and_steps_can_be_judged(
     assert not bool(none.far.far)
 
 
-def test_far_directions_are_few_and_within_the_budget():
+def test_far_directions_are_few_and_within_the_budget() -> None:
     problem, border = plane_at(1.5, budget=15)
     rule = AdaptiveDirections()
     rule(problem, border, 1, rule.begin(problem, begun_at(border, compared=False)))
@@ -160,7 +165,7 @@ def test_far_directions_are_few_and_within_the_budget():
     assert 20 <= int(problem.ledger.total) <= 6 * 7 + 20
 
 
-def bent(far_mode):
+def bent(far_mode: FarMode | None) -> float:
     """A targeted walk from a far start around a small ball of the target's class."""
     centre = normal(Key(0).root(), D).squeeze(0)
     centre = centre / centre.norm()
@@ -178,11 +183,11 @@ def bent(far_mode):
     return float(report.distances[0])
 
 
-def test_a_walk_around_a_ball_comes_to_its_nearest_point():
+def test_a_walk_around_a_ball_comes_to_its_nearest_point() -> None:
     assert bent(FarMode()) < 4.2  # from 5.1; the ball begins at 4
 
 
 @pytest.mark.parametrize("wrong", [{"directions": 0}, {"trial": 0}, {"trials": 0}, {"scale": 0.0}, {"leave": 0.0}])
-def test_a_far_mode_refuses_what_cannot_work(wrong):
+def test_a_far_mode_refuses_what_cannot_work(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="at least 1"):
         FarMode(**wrong)

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
 from attack_toys import border_of, problem_of, unit
 
-from popskipjump.attacks import MeasuredGain
+from popskipjump.attacks import Border, MeasuredGain, Problem
 from popskipjump.attacks.protocols import Move
 from popskipjump.errors import InputError
 from popskipjump.oracles import Plane
@@ -21,7 +22,7 @@ def number(value: float) -> torch.Tensor:
     return torch.tensor([value], dtype=torch.float64)
 
 
-def setting(budget=None, searched=10):
+def setting(budget: int | None = None, searched: int = 10) -> tuple[Problem, Border]:
     problem = problem_of(Plane(unit(D), 0.5), torch.zeros(1, D), budget=budget)
     return problem, border_of(problem, unit(D).unsqueeze(0), 0.5, searched=torch.tensor([searched]))
 
@@ -38,38 +39,38 @@ def after_steps(angle: float, steps: int, turned: float = 0.3) -> tuple[Measured
     return rule, int(counts)
 
 
-def test_a_normal_of_few_dimensions_leaves_the_usual_number():
+def test_a_normal_of_few_dimensions_leaves_the_usual_number() -> None:
     problem, border = setting()
     assert MeasuredGain()(problem, border, USUAL, number(784.0), MeasuredGain().begin(1))[0].tolist() == [400]
 
 
-def test_the_first_iteration_of_a_large_one_asks_few():
+def test_the_first_iteration_of_a_large_one_asks_few() -> None:
     assert after_steps(0.5, 1)[1] == 25
 
 
-def test_steps_that_gain_little_lead_to_more_directions_and_steps_that_gain_much_to_fewer():
+def test_steps_that_gain_little_lead_to_more_directions_and_steps_that_gain_much_to_fewer() -> None:
     assert after_steps(0.05, 20)[1] > 2 * after_steps(0.5, 20)[1]
     assert after_steps(1.2, 20)[1] <= 25
 
 
-def test_the_number_at_most_doubles():
+def test_the_number_at_most_doubles() -> None:
     numbers = [after_steps(0.01, steps)[1] for steps in range(1, 8)]
     assert all(later <= 2 * earlier for earlier, later in pairwise(numbers))
 
 
-def test_a_ray_that_was_measured_again_teaches_nothing():
+def test_a_ray_that_was_measured_again_teaches_nothing() -> None:
     rule, (_, border) = MeasuredGain(), setting()
     state = rule.begin(1)
     learned = rule.learn(state, border, border, Move(border.outer, number(0.0)))
     assert torch.equal(learned.square, state.square)
 
 
-def test_the_number_keeps_to_the_budget():
+def test_the_number_keeps_to_the_budget() -> None:
     problem, border = setting(budget=17)
     assert MeasuredGain()(problem, border, USUAL, MANY, MeasuredGain().begin(1))[0].tolist() == [7]
 
 
 @pytest.mark.parametrize("wrong", [{"dimensions": -1.0}, {"first": 5}, {"fewest": 0}])
-def test_it_refuses_what_cannot_work(wrong):
+def test_it_refuses_what_cannot_work(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="at least"):
         MeasuredGain(**wrong)

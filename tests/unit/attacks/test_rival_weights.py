@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -19,34 +21,34 @@ def seen(*counts: int) -> torch.Tensor:
     return table
 
 
-def test_a_single_rival_leaves_all_weights_alone():
+def test_a_single_rival_leaves_all_weights_alone() -> None:
     assert torch.equal(RivalWeights().weights(seen(0, 0, 50)), torch.ones(1, SLOTS))
 
 
-def test_before_any_answer_all_weights_are_one():
+def test_before_any_answer_all_weights_are_one() -> None:
     assert torch.equal(RivalWeights().weights(torch.zeros(2, SLOTS)), torch.ones(2, SLOTS))
 
 
-def test_a_few_stray_answers_change_nothing():
+def test_a_few_stray_answers_change_nothing() -> None:
     assert torch.equal(RivalWeights().weights(seen(90, 5, 5)), torch.ones(1, SLOTS))
 
 
-def test_where_many_classes_answer_each_counts_by_its_share():
+def test_where_many_classes_answer_each_counts_by_its_share() -> None:
     weights = RivalWeights(power=1.0).weights(seen(40_000, 20_000, 20_000, 10_000, 10_000))
     assert weights[0, :6].tolist() == pytest.approx([1.0, 0.5, 0.5, 0.25, 0.25, 0.0], rel=1e-3)
 
 
-def test_a_handful_of_answers_decides_less_than_many():
+def test_a_handful_of_answers_decides_less_than_many() -> None:
     few, many = (RivalWeights().weights(seen(2 * n, n, n))[0, 1] for n in (2, 200))
     assert float(many) < float(few) < 1
 
 
-def test_without_power_nothing_is_weighed():
+def test_without_power_nothing_is_weighed() -> None:
     assert torch.equal(RivalWeights(power=0.0).weights(seen(1, 1, 1, 1)), torch.ones(1, SLOTS))
 
 
 @pytest.mark.parametrize("wrong", [{"power": -1.0}, {"few": 0.5, "many": 0.5}, {"many": 1.5}])
-def test_weights_that_cannot_work_are_refused(wrong):
+def test_weights_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="few below many"):
         RivalWeights(**wrong)
 
@@ -67,7 +69,7 @@ class ManyClasses:
 
 
 @pytest.mark.slow
-def test_chance_answers_of_other_classes_are_told_from_the_rival():
+def test_chance_answers_of_other_classes_are_told_from_the_rival() -> None:
     unit = normal(Key(4).root(), 100)[0]
     plane = Plane(unit / unit.norm(), float((unit / unit.norm()).sum() / 2) + 0.3)
     images = torch.full((8, 100), 0.5)

@@ -63,27 +63,27 @@ def share_within(basis: Basis, variance: torch.Tensor, spectrum: torch.Tensor) -
 
 
 @pytest.mark.parametrize("basis", [GREY, COLOUR], ids=["grey", "colour"])
-def test_before_any_evidence_all_coefficients_are_equal(basis):
+def test_before_any_evidence_all_coefficients_are_equal(basis: Basis) -> None:
     belief = even(basis, 3, torch.device("cpu"))
     torch.testing.assert_close(belief.variance, torch.full((3, len(basis.band_size)), 1 / basis.dimension))
 
 
 @pytest.mark.parametrize("basis", [GREY, COLOUR], ids=["grey", "colour"])
-def test_a_belief_adds_up_to_one(basis):
+def test_a_belief_adds_up_to_one(basis: Basis) -> None:
     evidence, _ = evidence_of(basis, basis.candidates[3], 500)
     belief = learned(basis, evidence)
     assert float((belief.variance[0] * basis.band_size).sum()) == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_normal_of_low_frequencies_makes_the_belief_low_pass(seed):
+def test_a_normal_of_low_frequencies_makes_the_belief_low_pass(seed: int) -> None:
     spectrum = low_pass(GREY, 0.1)
     evidence, _ = evidence_of(GREY, spectrum, 1000, seed)
     assert share_within(GREY, learned(GREY, evidence).variance, spectrum) > 0.6  # the even belief has a tenth
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_normal_of_high_grey_frequencies_is_recognised_in_colour_images(seed):
+def test_a_normal_of_high_grey_frequencies_is_recognised_in_colour_images(seed: int) -> None:
     coloured = (torch.arange(3072) >= 1024).to(torch.float32).unsqueeze(0)
     grey = COLOUR.by_band(coloured)[0] == 0
     half_waves = (torch.arange(32).unsqueeze(1) ** 2 + torch.arange(32) ** 2).sqrt().flatten().repeat(3)  # (d,)
@@ -97,7 +97,7 @@ def test_a_normal_of_high_grey_frequencies_is_recognised_in_colour_images(seed):
 
 @pytest.mark.parametrize("answers", [20, 200, 2000])
 @pytest.mark.parametrize("seed", range(3))
-def test_an_even_normal_leaves_the_belief_near_even(answers, seed):
+def test_an_even_normal_leaves_the_belief_near_even(answers: int, seed: int) -> None:
     evidence, _ = evidence_of(GREY, GREY.candidates[0], answers, seed)
     belief = learned(GREY, evidence)
     participating = 1 / float((belief.variance[0] ** 2 * GREY.band_size).sum())
@@ -105,13 +105,13 @@ def test_an_even_normal_leaves_the_belief_near_even(answers, seed):
     assert participating > (0.4 if answers < 100 else 0.5) * GREY.dimension
 
 
-def test_few_answers_change_the_belief_little():
+def test_few_answers_change_the_belief_little() -> None:
     evidence, _ = evidence_of(GREY, GREY.candidates[0], 4)
     change = learned(GREY, evidence).variance / even(GREY, 1, torch.device("cpu")).variance
     assert 1 / 8 < float(change.min()) <= float(change.max()) < 8
 
 
-def test_the_strength_of_clear_answers_is_believed_to_be_large_and_of_coins_small():
+def test_the_strength_of_clear_answers_is_believed_to_be_large_and_of_coins_small() -> None:
     clear, _ = evidence_of(GREY, low_pass(GREY, 0.1), 2000)
     coins = normal(Key(5).root(), GREY.dimension) * math.sqrt(2000)
     nothing = Evidence(coins, clear.weight, clear.noise)
@@ -119,7 +119,7 @@ def test_the_strength_of_clear_answers_is_believed_to_be_large_and_of_coins_smal
     assert float(learned(GREY, nothing).strength) < 0.1
 
 
-def test_the_belief_of_an_image_does_not_depend_on_its_company():
+def test_the_belief_of_an_image_does_not_depend_on_its_company() -> None:
     pairs = [evidence_of(GREY, GREY.candidates[j], 300, seed=j)[0] for j in range(3)]
     together = learned(GREY, Evidence(*(torch.cat(parts) for parts in zip(*pairs, strict=True))))
     for row, alone in enumerate(learned(GREY, pair) for pair in pairs):
@@ -127,21 +127,21 @@ def test_the_belief_of_an_image_does_not_depend_on_its_company():
         assert torch.equal(together.strength[row], alone.strength[0])
 
 
-def test_old_evidence_fades():
+def test_old_evidence_fades() -> None:
     old, new = (Evidence(*(torch.full((1, 2), value) for _ in range(3))) for value in (8.0, 1.0))
     sums = old.after(new, 0.5)
     assert [float(part[0, 0]) for part in sums] == [5.0, 5.0, 3.0]
 
 
 @pytest.mark.parametrize("least", [0.01, 0.1, 1.0])
-def test_directions_have_length_one_and_no_frequency_is_left_out(least):
+def test_directions_have_length_one_and_no_frequency_is_left_out(least: float) -> None:
     evidence, _ = evidence_of(GREY, low_pass(GREY, 0.1), 1000)
     amplitude = amplitudes(GREY, learned(GREY, evidence).variance, least)
     assert float((amplitude**2 * GREY.band_size).sum()) == pytest.approx(1, abs=1e-5)
     assert float(amplitude.min() ** 2 / amplitude.max() ** 2) >= least * (1 - 1e-5)
 
 
-def test_the_filter_brings_the_estimate_nearer_to_the_normal():
+def test_the_filter_brings_the_estimate_nearer_to_the_normal() -> None:
     spectrum = low_pass(GREY, 0.1)
     gains = []
     for seed in range(5):
@@ -152,13 +152,13 @@ def test_the_filter_brings_the_estimate_nearer_to_the_normal():
     assert min(gains) > 0.1
 
 
-def test_an_even_belief_filters_nothing():
+def test_an_even_belief_filters_nothing() -> None:
     evidence, _ = evidence_of(GREY, GREY.candidates[0], 300)
     same = filtered(GREY, even(GREY, 1, torch.device("cpu")), evidence)[0]
     assert float(torch.cosine_similarity(same, evidence.signal[0], dim=0)) == pytest.approx(1, abs=1e-5)
 
 
-def test_equal_answers_give_no_direction_but_finite_numbers():
+def test_equal_answers_give_no_direction_but_finite_numbers() -> None:
     nothing = torch.zeros(1, len(GREY.band_size))
     silent = Evidence(torch.zeros(1, GREY.dimension), nothing, nothing)
     belief = learned(GREY, silent)
@@ -168,13 +168,13 @@ def test_equal_answers_give_no_direction_but_finite_numbers():
 
 
 @pytest.mark.parametrize("number", range(len(GREY.candidates)))
-def test_a_change_makes_the_spectrum_it_has_the_likeliest(number):
+def test_a_change_makes_the_spectrum_it_has_the_likeliest(number: int) -> None:
     prior = resemblance(GREY, random_change(GREY, number), 8.0)
     assert int(prior.argmax()) == number
     assert float(prior.exp().sum()) == pytest.approx(1, abs=1e-5)
 
 
-def test_before_any_evidence_the_belief_is_that_of_the_change():
+def test_before_any_evidence_the_belief_is_that_of_the_change() -> None:
     number = 3
     low = GREY.candidates[number] > 1 / GREY.dimension
     variance = expected(GREY, resemblance(GREY, random_change(GREY, number), 8.0))
@@ -183,17 +183,17 @@ def test_before_any_evidence_the_belief_is_that_of_the_change():
     assert shares[0] > 5 * shares[1]
 
 
-def test_without_a_power_all_spectra_are_equally_likely():
+def test_without_a_power_all_spectra_are_equally_likely() -> None:
     prior = resemblance(GREY, random_change(GREY, 3), 0.0)
     torch.testing.assert_close(prior.exp(), torch.full_like(prior, 1 / len(GREY.candidates)))
 
 
-def test_a_change_of_nothing_makes_no_spectrum_likelier_and_finite_numbers():
+def test_a_change_of_nothing_makes_no_spectrum_likelier_and_finite_numbers() -> None:
     prior = resemblance(COLOUR, torch.zeros(2, COLOUR.dimension), 8.0)
     torch.testing.assert_close(prior.exp(), torch.full_like(prior, 1 / len(COLOUR.candidates)))
 
 
-def test_clear_evidence_outweighs_a_change_of_another_spectrum():
+def test_clear_evidence_outweighs_a_change_of_another_spectrum() -> None:
     spectrum = low_pass(GREY, 0.1)
     evidence, _ = evidence_of(GREY, spectrum, 1000)
     high = resemblance(GREY, random_change(GREY, 10), 8.0)
@@ -201,7 +201,7 @@ def test_clear_evidence_outweighs_a_change_of_another_spectrum():
     assert share_within(GREY, infer(GREY, evidence, high, NOISELESS).variance, spectrum) > 0.5
 
 
-def test_the_prior_of_an_image_does_not_depend_on_its_company():
+def test_the_prior_of_an_image_does_not_depend_on_its_company() -> None:
     changes = torch.cat([random_change(COLOUR, number) for number in range(3)])
     together = resemblance(COLOUR, changes, 8.0)
     for row in range(3):
@@ -209,7 +209,7 @@ def test_the_prior_of_an_image_does_not_depend_on_its_company():
 
 
 @pytest.mark.parametrize("basis", [GREY, COLOUR], ids=["grey", "colour"])
-def test_a_prior_that_is_not_trusted_in_full_leaves_every_spectrum_a_chance(basis):
+def test_a_prior_that_is_not_trusted_in_full_leaves_every_spectrum_a_chance(basis: Basis) -> None:
     prior = resemblance(basis, random_change(basis, 3), 200.0)  # as good as certain
     chances = mixed(prior, torch.tensor([0.9])).exp()
     torch.testing.assert_close(chances.sum(dim=1), torch.ones(1))
@@ -221,7 +221,7 @@ def test_a_prior_that_is_not_trusted_in_full_leaves_every_spectrum_a_chance(basi
 
 
 @pytest.mark.parametrize("number", [7, 9, 10])
-def test_where_strong_answers_are_expected_a_wrong_first_change_is_unlearned_sooner(number):
+def test_where_strong_answers_are_expected_a_wrong_first_change_is_unlearned_sooner(number: int) -> None:
     """If answers may be weak, that nothing shows in low frequencies says nothing of them."""
     low, low_bands = resemblance(GREY, random_change(GREY, 2), 8.0), low_pass(GREY, 0.1)
     some = [evidence_of(GREY, GREY.candidates[number], 250, seed)[0] for seed in range(8)]

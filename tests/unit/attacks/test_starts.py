@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from attack_toys import problem_of, unit
+from present import present
+from torch import Tensor
 
-from popskipjump.attacks import Pool, find_starts, from_noise, from_pool, majority_adversarial
+from popskipjump.attacks import Pool, Problem, find_starts, from_noise, from_pool, majority_adversarial
 from popskipjump.errors import InputError
-from popskipjump.oracles import Plane
+from popskipjump.oracles import Plane, Ticket
 from popskipjump.rng import Key, uniform
 
 
@@ -16,8 +20,8 @@ class Script:
     def __init__(self, *answers: list[int]) -> None:
         self.answers = answers
 
-    def ask(self, points, ticket):
-        pairs = zip(ticket.image.tolist(), ticket.serial.tolist(), strict=True)
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
+        pairs = zip(ticket.image.tolist(), present(ticket.serial).tolist(), strict=True)
         return torch.tensor([self.answers[image][serial] for image, serial in pairs])
 
 
@@ -27,7 +31,7 @@ class ByBrightness:
     classes = 4
     device = torch.device("cpu")
 
-    def labels(self, points):
+    def labels(self, points: Tensor) -> Tensor:
         return (points.flatten(1).mean(dim=1) * 4).to(torch.int64).clamp(max=3)
 
 
@@ -43,26 +47,28 @@ class ByBrightness:
         ([0, 0], 4, False, 2),
     ],
 )
-def test_a_majority_of_votes_decides_and_no_vote_is_wasted(answers, votes, verdict, asked):
+def test_a_majority_of_votes_decides_and_no_vote_is_wasted(
+    answers: list[int], votes: int, verdict: bool, asked: int
+) -> None:
     problem = problem_of(Script(answers), torch.zeros(1, 2))
     found = majority_adversarial(problem, torch.zeros(1, 2), torch.arange(1), votes, "check")
     assert found.tolist() == [verdict]
     assert problem.ledger.by_phase["check"].tolist() == [asked]
 
 
-def test_each_image_has_its_own_majority():
+def test_each_image_has_its_own_majority() -> None:
     problem = problem_of(Script([1, 1, 1], [0, 0, 0], [1, 0, 0, 1, 1]), torch.zeros(3, 2))
     assert majority_adversarial(problem, torch.zeros(3, 2), torch.arange(3), 5, "check").tolist() == [True, False, True]
 
 
-def test_fewer_votes_are_counted_where_the_budget_ends():
+def test_fewer_votes_are_counted_where_the_budget_ends() -> None:
     problem = problem_of(Script([1, 1]), torch.zeros(1, 2), budget=2)
     assert majority_adversarial(problem, torch.zeros(1, 2), torch.arange(1), 5, "check").tolist() == [True]
     assert majority_adversarial(problem, torch.zeros(1, 2), torch.arange(1), 5, "check").tolist() == [False]
     assert problem.ledger.total.tolist() == [2]
 
 
-def test_asking_about_points_does_not_change_them():
+def test_asking_about_points_does_not_change_them() -> None:
     problem = problem_of(ByBrightness(), torch.zeros(1, 2))
     points = torch.full((1, 2), 3.0)
     majority_adversarial(problem, points, torch.arange(1), 3, "check")
@@ -75,12 +81,12 @@ def pool_of(count: int = 24) -> Pool:
     return Pool(images, ByBrightness().labels(images))
 
 
-def start(problem, propose, tries=25, votes=3):
+def start(problem: Problem, propose: Any, tries: int = 25, votes: int = 3) -> tuple[Tensor, Tensor]:
     rows = torch.arange(len(problem.original))
     return find_starts(problem, rows, propose, tries, votes)
 
 
-def test_an_image_starts_from_the_pool_in_another_class():
+def test_an_image_starts_from_the_pool_in_another_class() -> None:
     truth = torch.tensor([0, 1, 2, 3])
     problem = problem_of(ByBrightness(), torch.full((4, 1, 2, 3), 0.5), truth)
     points, found = start(problem, from_pool(problem, pool_of(), truth, None))
@@ -89,7 +95,7 @@ def test_an_image_starts_from_the_pool_in_another_class():
     assert problem.ledger.by_phase["start"].tolist() == [2] * 4
 
 
-def test_an_image_starts_from_the_pool_in_its_target_class():
+def test_an_image_starts_from_the_pool_in_its_target_class() -> None:
     truth, targets = torch.tensor([0, 0, 0]), torch.tensor([1, 2, 3])
     problem = problem_of(ByBrightness(), torch.zeros(3, 1, 2, 3), truth, targets=targets)
     points, found = start(problem, from_pool(problem, pool_of(), truth, targets))
@@ -97,7 +103,7 @@ def test_an_image_starts_from_the_pool_in_its_target_class():
     assert torch.equal(ByBrightness().labels(points), targets)
 
 
-def test_every_fitting_image_of_the_pool_is_tried_once_before_one_comes_again():
+def test_every_fitting_image_of_the_pool_is_tried_once_before_one_comes_again() -> None:
     truth = torch.tensor([0])
     problem = problem_of(ByBrightness(), torch.zeros(1, 1, 2, 3), truth)
     propose = from_pool(problem, pool_of(), truth, None)
@@ -106,14 +112,14 @@ def test_every_fitting_image_of_the_pool_is_tried_once_before_one_comes_again():
     assert min(tried) >= 0.25
 
 
-def test_images_begin_at_different_places_of_the_pool():
+def test_images_begin_at_different_places_of_the_pool() -> None:
     truth = torch.zeros(40, dtype=torch.int64)
     problem = problem_of(ByBrightness(), torch.zeros(40, 1, 2, 3), truth)
     first = from_pool(problem, pool_of(), truth, None)(torch.arange(40), 0)[:, 0]
     assert first.unique().numel() > 8
 
 
-def test_the_nearest_images_of_another_class_come_first_if_wanted():
+def test_the_nearest_images_of_another_class_come_first_if_wanted() -> None:
     images = torch.tensor([0.1, 0.9, 0.3, 0.5]).reshape(4, 1, 1, 1).expand(4, 1, 2, 2)
     problem = problem_of(ByBrightness(), torch.full((1, 1, 2, 2), 0.2))
     propose = from_pool(
@@ -123,7 +129,7 @@ def test_the_nearest_images_of_another_class_come_first_if_wanted():
     assert proposed == pytest.approx([0.3, 0.5, 0.9, 0.3])
 
 
-def test_a_pool_without_a_fitting_image_gives_no_start():
+def test_a_pool_without_a_fitting_image_gives_no_start() -> None:
     truth = torch.tensor([0])
     pool = Pool(torch.full((3, 1, 2, 3), 0.1), torch.zeros(3, dtype=torch.int64))
     problem = problem_of(ByBrightness(), torch.zeros(1, 1, 2, 3), truth)
@@ -131,7 +137,7 @@ def test_a_pool_without_a_fitting_image_gives_no_start():
     assert found.tolist() == [False]
 
 
-def test_a_pool_whose_labels_lie_is_voted_down():
+def test_a_pool_whose_labels_lie_is_voted_down() -> None:
     truth = torch.tensor([0])
     images = torch.cat((torch.full((5, 6), 0.1), torch.full((1, 6), 0.9)))
     problem = problem_of(ByBrightness(), torch.zeros(1, 6), truth)
@@ -141,18 +147,18 @@ def test_a_pool_whose_labels_lie_is_voted_down():
 
 
 @pytest.mark.parametrize("labels", [2, 4])
-def test_a_pool_needs_a_label_for_each_image(labels):
+def test_a_pool_needs_a_label_for_each_image(labels: int) -> None:
     with pytest.raises(InputError, match="one label for each image"):
         Pool(torch.zeros(3, 2), torch.zeros(labels, dtype=torch.int64))
 
 
-def test_an_empty_pool_is_an_error():
+def test_an_empty_pool_is_an_error() -> None:
     with pytest.raises(InputError, match="a pool needs"):
         Pool(torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64))
 
 
 @pytest.mark.parametrize("bounds", [(0.0, 1.0), (-3.0, 5.0)])
-def test_proposals_from_noise_stay_within_the_bounds(bounds):
+def test_proposals_from_noise_stay_within_the_bounds(bounds: tuple[float, float]) -> None:
     low, high = bounds
     original = low + (high - low) * uniform(Key(0).roots(torch.arange(5)), 12)
     problem = problem_of(Plane(unit(12)), original, bounds=bounds)
@@ -163,7 +169,7 @@ def test_proposals_from_noise_stay_within_the_bounds(bounds):
         assert float(points.max()) <= high + 1e-6
 
 
-def test_the_negative_a_grey_a_black_and_a_white_picture_are_among_the_first_proposals():
+def test_the_negative_a_grey_a_black_and_a_white_picture_are_among_the_first_proposals() -> None:
     original = torch.tensor([[0.2, 0.6]])
     problem = problem_of(Plane(unit(2)), original)
     shown = [from_noise(problem)(torch.arange(1), attempt)[0].tolist() for attempt in range(6)]
@@ -171,13 +177,13 @@ def test_the_negative_a_grey_a_black_and_a_white_picture_are_among_the_first_pro
         assert any(points == pytest.approx(picture) for points in shown)
 
 
-def test_later_proposals_differ():
+def test_later_proposals_differ() -> None:
     problem = problem_of(Plane(unit(12)), torch.full((1, 12), 0.5))
     later = torch.cat([from_noise(problem)(torch.arange(1), attempt) for attempt in range(6, 25)])
     assert later.unique(dim=0).shape[0] == 19
 
 
-def test_a_start_is_found_in_noise():
+def test_a_start_is_found_in_noise() -> None:
     truth = torch.tensor([0, 3])
     original = torch.stack((torch.full((6,), 0.05), torch.full((6,), 0.95)))
     problem = problem_of(ByBrightness(), original, truth)
@@ -186,7 +192,7 @@ def test_a_start_is_found_in_noise():
     assert bool((ByBrightness().labels(points) != truth).all())
 
 
-def test_a_proposal_depends_on_the_image_and_not_on_its_row():
+def test_a_proposal_depends_on_the_image_and_not_on_its_row() -> None:
     original = uniform(Key(1).roots(torch.arange(3)), 8)
     three = problem_of(Plane(unit(8)), original, ids=[10, 11, 12])
     alone = problem_of(Plane(unit(8)), original[2:], ids=[12])
@@ -195,7 +201,7 @@ def test_a_proposal_depends_on_the_image_and_not_on_its_row():
         assert torch.equal(together, from_noise(alone)(torch.arange(1), attempt)[0])
 
 
-def test_where_nothing_is_found_the_original_is_returned():
+def test_where_nothing_is_found_the_original_is_returned() -> None:
     original = torch.full((1, 4), 0.3)
     problem = problem_of(Script([0] * 100), original)
     points, found = start(problem, from_noise(problem), tries=10, votes=3)
@@ -204,14 +210,14 @@ def test_where_nothing_is_found_the_original_is_returned():
     assert problem.ledger.total.tolist() == [20]
 
 
-def test_no_start_is_looked_for_beyond_the_budget():
+def test_no_start_is_looked_for_beyond_the_budget() -> None:
     problem = problem_of(Script([0] * 100), torch.zeros(1, 4), budget=7)
     _, found = start(problem, from_noise(problem))
     assert found.tolist() == [False]
     assert problem.ledger.total.tolist() == [7]
 
 
-def test_a_guess_that_won_a_few_votes_by_chance_is_found_out():
+def test_a_guess_that_won_a_few_votes_by_chance_is_found_out() -> None:
     won_by_chance, right = [1, 1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1]
     problem = problem_of(Script(won_by_chance + right), torch.zeros(1, 4))
     rows = torch.arange(1)
@@ -221,7 +227,7 @@ def test_a_guess_that_won_a_few_votes_by_chance_is_found_out():
     assert problem.ledger.total.tolist() == [14]
 
 
-def test_the_nearest_image_is_found_where_all_values_are_large():
+def test_the_nearest_image_is_found_where_all_values_are_large() -> None:
     """Between 1,000 and 1,001 a sum of squares in float32 is coarser than the distances."""
     noise = uniform(Key(5).roots(torch.arange(41)), 60)
     original, images = 1000 + noise[:1], 1000 + noise[1:]

@@ -4,6 +4,7 @@ import pytest
 import torch
 from attack_toys import border_of, problem_of, unit
 
+from popskipjump.attacks import Border, Problem
 from popskipjump.attacks.acceptance.unless_faint import UnlessFaint, is_faint
 from popskipjump.attacks.protocols import Move
 from popskipjump.errors import InputError
@@ -11,7 +12,7 @@ from popskipjump.oracles import Plane
 from popskipjump.sigmoid import Estimate
 
 
-def border(slope: float = 30.0, floor: float = 0.0, settled: bool = False):
+def border(slope: float = 30.0, floor: float = 0.0, settled: bool = False) -> tuple[Problem, Border]:
     """A border in the middle of its line, as a search estimated it."""
     problem = problem_of(Plane(unit(3), 0.5), torch.zeros(1, 3))
     values = (0.5, torch.tensor(slope).log10(), floor, floor)
@@ -31,16 +32,18 @@ def border(slope: float = 30.0, floor: float = 0.0, settled: bool = False):
         (30.0, 0.4, True, False),
     ],
 )
-def test_a_line_is_faint_if_an_unsettled_search_saw_less_than_a_quarter_of_the_contrast(slope, floor, settled, faint):
+def test_a_line_is_faint_if_an_unsettled_search_saw_less_than_a_quarter_of_the_contrast(
+    slope: float, floor: float, settled: bool, faint: bool
+) -> None:
     assert is_faint(border(slope, floor, settled)[1]).tolist() == [faint]
 
 
-def test_a_search_without_a_model_of_the_noise_is_never_faint():
+def test_a_search_without_a_model_of_the_noise_is_never_faint() -> None:
     _, found = border(floor=0.4)
     assert is_faint(found._replace(estimate=None)).tolist() == [False]
 
 
-def decisions(lines: list[bool], patience: int = 3) -> list[tuple[bool, bool, bool]]:
+def decisions(lines: list[bool], patience: int = 3) -> list[tuple[bool, ...]]:
     """(take, remeasure, give up) after each of some lines; True is a faint one."""
     rule, told = UnlessFaint(patience), []
     state = rule.begin(1)
@@ -52,19 +55,19 @@ def decisions(lines: list[bool], patience: int = 3) -> list[tuple[bool, bool, bo
     return told
 
 
-def test_every_border_is_taken_but_a_faint_one():
+def test_every_border_is_taken_but_a_faint_one() -> None:
     assert decisions([False, True, False]) == [(True, False, False), (False, False, False), (True, False, False)]
 
 
-def test_a_first_line_that_is_faint_ends_the_image():
+def test_a_first_line_that_is_faint_ends_the_image() -> None:
     assert decisions([True]) == [(False, False, True)]
 
 
-def test_some_faint_lines_in_a_row_end_the_image_and_a_border_between_them_does_not():
+def test_some_faint_lines_in_a_row_end_the_image_and_a_border_between_them_does_not() -> None:
     assert [end for *_, end in decisions([False, True, True, True])] == [False, False, False, True]
     assert [end for *_, end in decisions([False, True, True, False, True, True])] == [False] * 6
 
 
-def test_a_patience_of_nothing_is_refused():
+def test_a_patience_of_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="patience"):
         UnlessFaint(0)

@@ -1,17 +1,18 @@
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from attack_toys import Seen, found_by, problem_of, unit
+from torch import Tensor
 
-from popskipjump.attacks import Border
+from popskipjump.attacks import Border, Problem
 from popskipjump.attacks.protocols import Window
 from popskipjump.attacks.searches.warm import NoisePrior, WarmStartedSearch
 from popskipjump.errors import InputError
 from popskipjump.noise import Flip
-from popskipjump.oracles import PlanarSigmoid, Plane
+from popskipjump.oracles import NoiseModel, PlanarSigmoid, Plane
 
 COUNT = 60
 ROWS = torch.arange(COUNT)
@@ -19,7 +20,7 @@ HEIGHTS = torch.linspace(0.15, 0.85, COUNT)
 PLANE = Plane(unit(3), 0.0)
 
 
-def setting(noise=None, norm="l2", **options):
+def setting(noise: NoiseModel | None = None, norm: str = "l2", **options: Any) -> tuple[Problem, Tensor, Tensor]:
     """Originals at known distances from a plane, and the ends of lines of length 1 across it."""
     original = torch.zeros(COUNT, 3)
     original[:, 0] = -HEIGHTS
@@ -42,7 +43,12 @@ class Second(NamedTuple):
 
 
 def carried(
-    noise=None, wrong: float = 1.0, low: float = 0.9, high: float = 1.1, tolerance: float = 0.01, search=None
+    noise: NoiseModel | None = None,
+    wrong: float = 1.0,
+    low: float = 0.9,
+    high: float = 1.1,
+    tolerance: float = 0.01,
+    search: Any = None,
 ) -> Second:
     """A first search, and a second one in a window around `wrong` times the true distances."""
     problem, original, outer = setting(noise)
@@ -55,7 +61,7 @@ def carried(
 
 
 @pytest.mark.parametrize(("tolerance", "most"), [(0.01, 30), (0.04, 20)])
-def test_the_first_search_finds_a_sharp_border_as_closely_as_it_is_told(tolerance, most):
+def test_the_first_search_finds_a_sharp_border_as_closely_as_it_is_told(tolerance: float, most: int) -> None:
     problem, _, outer = setting()
     border = found_by(WarmStartedSearch(tolerance=tolerance), problem, outer)
     assert bool(border.settled.all())
@@ -63,13 +69,13 @@ def test_the_first_search_finds_a_sharp_border_as_closely_as_it_is_told(toleranc
     assert float(problem.ledger.total.double().mean()) < most
 
 
-def test_a_warm_started_search_of_a_sharp_border_needs_ten_queries_at_most():
+def test_a_warm_started_search_of_a_sharp_border_needs_ten_queries_at_most() -> None:
     border, _, asked = carried()
     assert int(asked.max()) <= 10
     assert float(((border.distance - HEIGHTS) / HEIGHTS).abs().max()) < 0.01
 
 
-def test_a_warm_started_search_under_flips_stays_cheap_and_right():
+def test_a_warm_started_search_under_flips_stays_cheap_and_right() -> None:
     border, _, asked = carried(Flip(0.1))
     wrong = ((border.distance - HEIGHTS) / HEIGHTS).abs()
     assert float(asked.double().mean()) < 15
@@ -79,7 +85,7 @@ def test_a_warm_started_search_under_flips_stays_cheap_and_right():
 
 
 @pytest.mark.parametrize("slope", [5.0, 20.0])
-def test_on_a_gradual_border_the_error_stays_within_the_width_of_the_transition(slope):
+def test_on_a_gradual_border_the_error_stays_within_the_width_of_the_transition(slope: float) -> None:
     border, _, _ = carried(PlanarSigmoid(PLANE, slope, 0.02))
     width = 1 / (4 * slope)
     wrong = (border.distance - HEIGHTS).abs()
@@ -87,14 +93,14 @@ def test_on_a_gradual_border_the_error_stays_within_the_width_of_the_transition(
     assert float((wrong < 2 * width).double().mean()) > 0.95
 
 
-def test_the_width_tells_a_gradual_border_from_a_sharp_one():
+def test_the_width_tells_a_gradual_border_from_a_sharp_one() -> None:
     sharp, gradual = (carried(noise).border.width for noise in (None, PlanarSigmoid(PLANE, 5.0)))
     assert float(gradual.median()) > 2 * float(sharp.median())
     assert float((gradual * HEIGHTS).median()) < 2 * 0.05  # 1 / (4 slope): no wider than it is
 
 
-def test_a_gradual_border_takes_more_queries_than_a_sharp_one():
-    window = {"low": 0.5, "high": 1.5}
+def test_a_gradual_border_takes_more_queries_than_a_sharp_one() -> None:
+    window: dict[str, Any] = {"low": 0.5, "high": 1.5}
     assert carried(PlanarSigmoid(PLANE, 5.0), **window).asked.sum() > 2 * carried(**window).asked.sum()
 
 
@@ -107,20 +113,20 @@ every_window = pytest.mark.parametrize(
 
 @every_window
 @pytest.mark.parametrize("noise", [None, Flip(0.1)], ids=["clean", "flips"])
-def test_a_border_beyond_the_line_is_not_seen(noise, low, high):
+def test_a_border_beyond_the_line_is_not_seen(noise: NoiseModel | None, low: float, high: float) -> None:
     border = carried(noise, 0.6, low, high).border  # nothing on the line is adversarial
     assert float(border.seen.double().mean()) < (0.1 if noise is None else 0.2)
 
 
 @every_window
-def test_a_border_nearer_than_the_window_is_searched_for_on_the_rest_of_the_line(low, high):
+def test_a_border_nearer_than_the_window_is_searched_for_on_the_rest_of_the_line(low: float, high: float) -> None:
     border, _, asked = carried(None, 1.6, low, high)  # all of the window is adversarial
     assert bool(border.seen.all())
     assert float(((border.distance - HEIGHTS) / HEIGHTS).abs().max()) < 0.03
     assert int(asked.max()) < 40
 
 
-def test_the_safe_position_is_on_the_adversarial_side_of_the_point():
+def test_the_safe_position_is_on_the_adversarial_side_of_the_point() -> None:
     border, _, _ = carried(Flip(0.1))
     assert bool((border.safe <= border.position).all())
     outer = border.outer[:, 0].double()
@@ -129,7 +135,7 @@ def test_the_safe_position_is_on_the_adversarial_side_of_the_point():
     assert int((height < 0).sum()) <= 9
 
 
-def test_the_belief_in_the_noise_is_carried_over():
+def test_the_belief_in_the_noise_is_carried_over() -> None:
     quiet, noisy = carried(), carried(Flip(0.1))
     assert float(quiet.border.lost.mean()) < float(noisy.border.lost.mean())
     for known in quiet.state, noisy.state:
@@ -138,7 +144,7 @@ def test_the_belief_in_the_noise_is_carried_over():
     assert not torch.equal(quiet.state.channel, noisy.state.channel)
 
 
-def test_a_search_keeps_to_its_limit():
+def test_a_search_keeps_to_its_limit() -> None:
     problem, _, outer = setting(PlanarSigmoid(PLANE, 0.5, 0.2))
     border = found_by(WarmStartedSearch(limit=12), problem, outer)
     assert int(problem.ledger.total.max()) == 12
@@ -146,7 +152,7 @@ def test_a_search_keeps_to_its_limit():
 
 
 @pytest.mark.parametrize("budget", [1, 7])
-def test_a_search_ends_with_the_budget(budget):
+def test_a_search_ends_with_the_budget(budget: int) -> None:
     problem, _, outer = setting(budget=budget)
     border = found_by(WarmStartedSearch(), problem, outer)
     assert problem.ledger.total.tolist() == [budget] * COUNT
@@ -154,7 +160,7 @@ def test_a_search_ends_with_the_budget(budget):
     assert torch.isfinite(border.point).all()
 
 
-def test_the_result_of_an_image_does_not_depend_on_its_company():
+def test_the_result_of_an_image_does_not_depend_on_its_company() -> None:
     problem, original, outer = setting(Flip(0.1))
     together = found_by(WarmStartedSearch(), problem, outer)
     for row in (0, 31):
@@ -164,14 +170,14 @@ def test_the_result_of_an_image_does_not_depend_on_its_company():
         assert int(border.searched) == int(together.searched[row])
 
 
-def test_a_linf_search_measures_in_its_norm():
+def test_a_linf_search_measures_in_its_norm() -> None:
     problem, _, outer = setting(norm="linf")
     border = found_by(WarmStartedSearch(), problem, outer)
     assert float(((border.distance - HEIGHTS) / HEIGHTS).abs().max()) < 0.03
 
 
 @pytest.mark.parametrize("high", [1.6, 1.25])  # a wide window, and one no wider than the transition
-def test_a_transition_stays_as_wide_as_it_was_where_a_short_line_shows_little_of_it(high):
+def test_a_transition_stays_as_wide_as_it_was_where_a_short_line_shows_little_of_it(high: float) -> None:
     search = WarmStartedSearch(keep=1.0)
     noise = PlanarSigmoid(PLANE, 2.5)
     border = carried(noise, low=2 - high, high=high, tolerance=10.0, search=search).border  # satisfied at once
@@ -179,7 +185,7 @@ def test_a_transition_stays_as_wide_as_it_was_where_a_short_line_shows_little_of
     assert 0.04 < float(width.median()) < 0.2  # 1 / (4 * 2.5) = 0.1; over seeds 0.057 +- 0.010
 
 
-def test_however_wide_a_transition_its_place_is_known_to_a_part_of_the_distance():
+def test_however_wide_a_transition_its_place_is_known_to_a_part_of_the_distance() -> None:
     rough, fine = (float((deviation_within(share) / HEIGHTS).quantile(0.75)) for share in (10.0, 0.08))
     assert fine < 0.12
     assert rough > 1.3 * fine
@@ -200,13 +206,13 @@ def long_search(limit: int) -> Seen:
     return seen
 
 
-def test_several_queries_of_one_step_are_spread_over_places_that_are_nearly_as_good():
+def test_several_queries_of_one_step_are_spread_over_places_that_are_nearly_as_good() -> None:
     places = [len(batch[:, 0].unique()) for batch in long_search(100).points if len(batch) == 4]
     assert len(places) > 15
     assert sum(places) > 3 * len(places)
 
 
-def test_a_long_search_asks_a_quarter_of_what_it_has_asked_at_once():
+def test_a_long_search_asks_a_quarter_of_what_it_has_asked_at_once() -> None:
     asked = 0
     for batch in long_search(40).points:
         assert len(batch) == min(max(1, asked // 4), 4, 40 - asked)
@@ -215,7 +221,7 @@ def test_a_long_search_asks_a_quarter_of_what_it_has_asked_at_once():
 
 
 @pytest.mark.parametrize(("keep", "matters"), [(0.0, False), (0.9, True)])
-def test_the_last_belief_matters_as_far_as_it_is_kept(keep, matters):
+def test_the_last_belief_matters_as_far_as_it_is_kept(keep: float, matters: bool) -> None:
     problem, original, outer = setting()
     search = WarmStartedSearch(keep=keep)
     first = found_by(search, problem, outer)
@@ -244,6 +250,6 @@ def test_the_last_belief_matters_as_far_as_it_is_kept(keep, matters):
         {"per_step": 0},
     ],
 )
-def test_a_search_that_cannot_work_is_refused(wrong):
+def test_a_search_that_cannot_work_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         WarmStartedSearch(**wrong)

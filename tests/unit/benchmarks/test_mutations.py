@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ every_mutation = pytest.mark.parametrize("mutation", mutations.MUTATIONS, ids=la
 
 
 @every_mutation
-def test_a_mutation_changes_exactly_one_place_of_the_source(mutation):
+def test_a_mutation_changes_exactly_one_place_of_the_source(mutation: Any) -> None:
     text = (ROOT / "src" / "popskipjump" / mutation.file).read_text()
     assert text.count(mutation.old) == 1
     assert mutation.new != mutation.old
@@ -28,11 +29,11 @@ def test_a_mutation_changes_exactly_one_place_of_the_source(mutation):
 
 
 @every_mutation
-def test_every_mutation_names_tests_that_exist(mutation):
+def test_every_mutation_names_tests_that_exist(mutation: Any) -> None:
     assert mutations.known_tests(mutation.tests)
 
 
-def test_there_are_many_mutations_of_all_rooms():
+def test_there_are_many_mutations_of_all_rooms() -> None:
     assert len(mutations.MUTATIONS) >= 40
     assert {mutation.file.split("/")[0] for mutation in mutations.MUTATIONS} >= {
         "attacks",

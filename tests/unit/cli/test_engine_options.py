@@ -8,12 +8,12 @@ from popskipjump import InputError
 from popskipjump.cli.engine import EngineName, engine_of
 
 
-def test_without_options_the_images_are_attacked_in_this_process():
+def test_without_options_the_images_are_attacked_in_this_process() -> None:
     assert engine_of(None, None, None) is None
     assert engine_of(EngineName.LOCAL, None, None) is None
 
 
-def test_workers_alone_mean_ray():
+def test_workers_alone_mean_ray() -> None:
     pytest.importorskip("ray", reason="Ray is not installed")
     from popskipjump.integrations.ray.engine import RayEngine
 
@@ -25,6 +25,6 @@ def test_workers_alone_mean_ray():
 
 
 @pytest.mark.parametrize("options", [(None, 2), ("auto", None)])
-def test_workers_of_one_process_are_refused(options):
+def test_workers_of_one_process_are_refused(options: tuple[str | None, int | None]) -> None:
     with pytest.raises(InputError, match="--engine ray"):
         engine_of(EngineName.LOCAL, *options)

@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from popskipjump import Plane
+from popskipjump.oracles import Ticket
 from popskipjump.rng import Key, uniform
 
 D = 6
@@ -31,7 +33,7 @@ class Asked:
         self.count = 0
         self.classify = classify or (lambda batch: (batch.reshape(len(batch), -1).sum(axis=1) > 3).astype(np.int64))
 
-    def __call__(self, batch: np.ndarray):
+    def __call__(self, batch: np.ndarray) -> object:
         self.count += len(batch)
         return self.classify(batch)
 
@@ -44,7 +46,7 @@ class Troubled:
         self.count: Counter[int] = Counter()
         self.calls = 0
 
-    def ask(self, points, ticket):
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         self.calls += 1
         self.count.update(ticket.image.tolist())
         self.trouble(self, ticket.image)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from evaluation_toys import Asked, images_of, zeros
+from torch import Tensor
 
 from popskipjump import BoundaryAttack, HopSkipJump, InputError, Pool, PopSkipJump, UnknownNameError, evaluate
 from popskipjump.noise import Flip
+from popskipjump.oracles import Ticket
 
 
-def refused(match: str, error: type[Exception] = InputError, **changes) -> None:
+def refused(match: str, error: type[Exception] = InputError, **changes: Any) -> None:
     """`evaluate` raises an error that says what is wrong, and nothing was asked."""
     asked = Asked()
-    arguments = {"model": asked, "images": images_of(), "labels": zeros(), "iterations": 1} | changes
+    arguments: dict[str, Any] = {"model": asked, "images": images_of(), "labels": zeros(), "iterations": 1} | changes
     with pytest.raises(error, match=match):
         evaluate(**arguments)
     assert asked.count == 0
@@ -44,26 +47,26 @@ def changed(row: int, value: float) -> torch.Tensor:
         (np.zeros((3, 6), dtype=bool), "real numbers"),
     ],
 )
-def test_images_of_a_wrong_shape_or_type_are_refused(images, message):
+def test_images_of_a_wrong_shape_or_type_are_refused(images: Any, message: str) -> None:
     refused(message, images=images)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_pixels_that_are_not_finite_are_refused_with_their_rows(value):
+def test_pixels_that_are_not_finite_are_refused_with_their_rows(value: float) -> None:
     refused(r"1 of 3 images hold values that are not finite \(rows 1\)", images=changed(1, value))
 
 
 @pytest.mark.parametrize("value", [-0.001, 1.001, 255.0])
-def test_values_outside_the_bounds_are_refused_with_their_rows(value):
+def test_values_outside_the_bounds_are_refused_with_their_rows(value: float) -> None:
     refused(r"1 of 3 images leave the bounds \(0, 1\) \(rows 2\).*pass other `bounds`", images=changed(2, value))
 
 
-def test_many_bad_rows_are_not_all_listed():
+def test_many_bad_rows_are_not_all_listed() -> None:
     refused(r"\(rows 0, 1, 2, 3, 4, 5, 6, 7, \.\.\.\)", images=torch.full((20, 4), 2.0), labels=zeros(20))
 
 
 @pytest.mark.parametrize("bounds", [(1.0, 0.0), (0.0, 0.0), (0.0, math.nan), (-math.inf, 1.0), (0.0,), 3, ("a", "b")])
-def test_bounds_that_are_no_interval_are_refused(bounds):
+def test_bounds_that_are_no_interval_are_refused(bounds: Any) -> None:
     refused("bounds must be", bounds=bounds)
 
 
@@ -82,7 +85,7 @@ def test_bounds_that_are_no_interval_are_refused(bounds):
         (None, "labels must"),
     ],
 )
-def test_labels_of_a_wrong_number_or_type_are_refused(labels, message):
+def test_labels_of_a_wrong_number_or_type_are_refused(labels: Any, message: str) -> None:
     refused(message, labels=labels)
 
 
@@ -90,11 +93,11 @@ def test_labels_of_a_wrong_number_or_type_are_refused(labels, message):
     ("targets", "message"),
     [([1, 1], "targets must be one integer"), ([1.0] * 3, "targets must be integers"), ([1, -2, 1], "row 1 has -2")],
 )
-def test_targets_of_a_wrong_number_or_type_are_refused(targets, message):
+def test_targets_of_a_wrong_number_or_type_are_refused(targets: Any, message: str) -> None:
     refused(message, targets=targets)
 
 
-def test_a_target_that_is_the_true_class_is_refused():
+def test_a_target_that_is_the_true_class_is_refused() -> None:
     refused(r"a target is the true class itself \(row 1; 1 in all\)", targets=[1, 0, 1])
 
 
@@ -111,7 +114,7 @@ def test_a_target_that_is_the_true_class_is_refused():
         (Pool(torch.ones(4, 1, 2, 3), zeros(4) - 1), "pool labels must be 0 or more"),
     ],
 )
-def test_starts_that_cannot_be_used_are_refused(starts, message):
+def test_starts_that_cannot_be_used_are_refused(starts: Any, message: str) -> None:
     refused(message, starts=starts)
 
 
@@ -123,7 +126,7 @@ def test_starts_that_cannot_be_used_are_refused(starts, message):
         ("norm", "l1", "unknown norm 'l1': choose one of l2, linf"),
     ],
 )
-def test_an_unknown_name_is_refused_with_the_known_ones(argument, value, message):
+def test_an_unknown_name_is_refused_with_the_known_ones(argument: str, value: str, message: str) -> None:
     refused(message, UnknownNameError, **{argument: value})
 
 
@@ -151,12 +154,12 @@ def test_an_unknown_name_is_refused_with_the_known_ones(argument, value, message
         ("image_ids", [1, 2, -3], "row 2 has -3"),
     ],
 )
-def test_settings_out_of_range_are_refused(argument, value, message):
+def test_settings_out_of_range_are_refused(argument: str, value: Any, message: str) -> None:
     refused(message, **{argument: value})
 
 
 @pytest.mark.parametrize("model", [None, 3, "resnet", [1, 2]])
-def test_something_that_is_no_classifier_is_refused(model):
+def test_something_that_is_no_classifier_is_refused(model: int | list[int] | str | None) -> None:
     refused("pass a torch module, a function", model=model)
 
 
@@ -169,40 +172,33 @@ def test_something_that_is_no_classifier_is_refused(model):
         ("dropout:0.5", "dropout"),
     ],
 )
-def test_noise_that_cannot_act_on_the_model_is_refused(noise, message):
+def test_noise_that_cannot_act_on_the_model_is_refused(noise: str, message: str) -> None:
     refused(message, noise=noise)
 
 
-def test_noise_on_an_oracle_is_refused():
+def test_noise_on_an_oracle_is_refused() -> None:
     class Oracle:
-        def ask(self, points, ticket):
+        def ask(self, points: Tensor, ticket: Ticket) -> None:
             raise AssertionError("asked")
 
     refused("an oracle has its own noise", model=Oracle(), noise=Flip(0.1))
 
 
 @pytest.mark.parametrize("attack", ["psj-true-gradient", PopSkipJump(true_gradient=True)], ids=["name", "object"])
-def test_the_true_gradient_of_a_function_is_refused(attack):
+def test_the_true_gradient_of_a_function_is_refused(attack: Any) -> None:
     refused("the true gradient needs a white box", attack=attack)
 
 
 @pytest.mark.parametrize("choice", [{"resolution": 1}, {"floors": (0.5,)}, {"slopes": 0}], ids=str)
-def test_a_grid_without_meaning_is_refused(choice):
+def test_a_grid_without_meaning_is_refused(choice: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"grid|floors"):
         PopSkipJump(**choice)
 
 
 @pytest.mark.parametrize("attack", [PopSkipJump, HopSkipJump, BoundaryAttack])
-def test_a_whole_number_may_come_as_any_type(attack):
-    for budget in (200, 200.0, np.int64(200)):
-        report = evaluate(
-            Asked(),
-            images_of(),
-            zeros(),
-            attack(),
-            budget=budget,
-            iterations=np.int32(1),
-            votes=np.int64(1),
-            verdict=5.0,
-        )
+def test_a_whole_number_may_come_as_any_type(attack: Any) -> None:
+    numbers: dict[str, Any] = {"iterations": np.int32(1), "votes": np.int64(1), "verdict": 5.0}
+    budgets: list[Any] = [200, 200.0, np.int64(200)]
+    for budget in budgets:
+        report = evaluate(Asked(), images_of(), zeros(), attack(), budget=budget, **numbers)
         assert report.queries.max() <= 200

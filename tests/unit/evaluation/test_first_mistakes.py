@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -29,50 +31,51 @@ LABELS = np.zeros(3, dtype=np.int64)
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
-def test_a_mistake_is_refused_with_the_way_out(changes, message):
+def test_a_mistake_is_refused_with_the_way_out(changes: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {"model": PLANE, "images": images_of(), "labels": zeros(), "budget": 50}
     with pytest.raises(InputError, match=message):
-        evaluate(**{"model": PLANE, "images": images_of(), "labels": zeros(), "budget": 50} | changes)
+        evaluate(**arguments | changes)
 
 
-def test_a_pool_with_its_arguments_exchanged_is_refused_at_once():
+def test_a_pool_with_its_arguments_exchanged_is_refused_at_once() -> None:
     with pytest.raises(InputError, match=r"Pool\(images, labels\), and these look exchanged"):
         Pool(zeros(), images_of())
 
 
-def test_channels_last_is_named_where_a_convolution_fails():
+def test_channels_last_is_named_where_a_convolution_fails() -> None:
     net = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), torch.nn.Linear(72, 2))
     with pytest.raises(OracleError, match=r"shape \('inputs', 8, 8, 1\).*moveaxis\(images, -1, 1\)"):
         evaluate(net, torch.zeros(2, 8, 8, 1), [0, 0], budget=50)
 
 
-def test_a_model_that_answers_in_names_is_told_what_to_return():
+def test_a_model_that_answers_in_names_is_told_what_to_return() -> None:
     with pytest.raises(OracleError, match=r"returned ndarray of <U3, not integers.*NamedFunction"):
         evaluate(Asked(lambda batch: np.array(["cat"] * len(batch))), images_of(), zeros(), budget=50)
 
 
-def test_labels_that_count_from_one_are_suspected_where_all_are_wrong():
+def test_labels_that_count_from_one_are_suspected_where_all_are_wrong() -> None:
     report = evaluate(PLANE, images_of(), zeros() + 1, budget=50)
     assert "labels count from 0" in report.warnings[0]
 
 
-def test_a_budget_too_small_is_the_reason_that_is_given():
+def test_a_budget_too_small_is_the_reason_that_is_given() -> None:
     assert set(evaluate(PLANE, images_of(), zeros(), budget=3).status) == {Status.BUDGET_TOO_SMALL}
 
 
-def test_a_net_with_one_logit_is_said_to_have_two_classes():
+def test_a_net_with_one_logit_is_said_to_have_two_classes() -> None:
     net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 1))
     report = evaluate(net, images_of(), [7, 7, 7], budget=50)
     assert any("2 classes" in warning and "one number" in warning for warning in report.warnings)
 
 
-def test_a_target_without_a_start_is_told_to_bring_one():
+def test_a_target_without_a_start_is_told_to_bring_one() -> None:
     never = Asked(lambda batch: (batch.reshape(len(batch), -1).sum(axis=1) > 3).astype(np.int64))
     report = evaluate(never, images_of(), zeros(), targets=[2, 2, 2], budget=400)
     assert set(report.status) <= {Status.NO_START, Status.BUDGET_TOO_SMALL}
     assert all("starts=" in state.value for state in report.status)
 
 
-def test_a_double_model_is_asked_in_its_own_precision():
+def test_a_double_model_is_asked_in_its_own_precision() -> None:
     net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 2)).double()
     report = evaluate(net, images_of(), zeros(), budget=50)
     assert Status.ORACLE_FAILED not in report.status

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
+from present import present
 from reproduce_toys import SETUP, run_with
 
+from popskipjump import HopSkipJump
 from popskipjump.errors import InputError
-from popskipjump.experiments.reproduce import EXPERIMENTS, Evidence
+from popskipjump.experiments.reproduce import EXPERIMENTS, Evidence, Setup
 from popskipjump.experiments.reproduce.base import Ask, Way
 from popskipjump.experiments.reproduce.claims import CLAIMS, Claim, Comparison, Verdict, judge, verdict_on
 from popskipjump.experiments.reproduce.claims.rules import POWER
@@ -24,38 +28,38 @@ UNCAPPED = replace(SETUP, size=SETUP.size.without_caps())
 NOISE = np.random.default_rng(3).lognormal(0, 0.3, 1600)
 
 
-def evidence_for(name: str, number, measured=None, setup=SETUP) -> Evidence:
+def evidence_for(name: str, number: Any, measured: Any = None, setup: Any = SETUP) -> Evidence:
     """The runs that decide a claim, each way with the (distance, queries) of `number`."""
     claim = BY_NAME[name]
     asks: list[Ask] = claim.asks(setup) if claim.asks else EXPERIMENTS[claim.experiment].plan(setup)
-    return Evidence(setup, {a.way: run_with(a.way, *number(a.way), IMAGES) for a in asks}, measured or {})
+    return Evidence(setup, {a.way: run_with(a.way, *number(a.way)) for a in asks}, measured or {})
 
 
-def decided(name: str, number, measured=None, setup=SETUP) -> Verdict:
+def decided(name: str, number: Any, measured: Any = None, setup: Any = SETUP) -> Verdict:
     return verdict_on(BY_NAME[name], evidence_for(name, number, measured, setup)).verdict
 
 
 # The engine
 
 
-def test_a_statistic_clearly_on_the_claimed_side_supports_the_claim():
+def test_a_statistic_clearly_on_the_claimed_side_supports_the_claim() -> None:
     assert judge(at_most("x", NOISE, 2 * NOISE, 0.9)).verdict is Verdict.SUPPORTED
     assert judge(at_least("x", 2 * NOISE, NOISE, 1.1)).verdict is Verdict.SUPPORTED
 
 
-def test_a_statistic_clearly_on_the_other_side_refutes_it():
+def test_a_statistic_clearly_on_the_other_side_refutes_it() -> None:
     assert judge(at_most("x", 2 * NOISE, NOISE, 1.1)).verdict is Verdict.NOT_SUPPORTED
     assert judge(at_least("x", NOISE, 2 * NOISE, 1.1)).verdict is Verdict.NOT_SUPPORTED
 
 
-def test_an_open_test_says_how_many_images_would_decide():
+def test_an_open_test_says_how_many_images_would_decide() -> None:
     near = Comparison("x", 30, lambda images: float(NOISE[images].mean() - NOISE[:30].mean()), -0.02)
     outcome = judge(near)
     assert outcome.verdict is Verdict.UNDECIDED
     assert outcome.needed == math.ceil(POWER * 30 * (outcome.low / 0.02) ** 2)
 
 
-def test_as_many_images_as_were_asked_for_decide():
+def test_as_many_images_as_were_asked_for_decide() -> None:
     def about(count: int) -> Comparison:
         return at_most("x", 1.12 * NOISE[:count], np.roll(NOISE[:count], 1), 1.0)
 
@@ -65,45 +69,45 @@ def test_as_many_images_as_were_asked_for_decide():
     assert judge(about(2 * few.needed)).verdict is Verdict.NOT_SUPPORTED  # twice: the first 30 gave but an estimate
 
 
-def test_a_statistic_on_its_limit_is_decided_by_no_number_of_images():
+def test_a_statistic_on_its_limit_is_decided_by_no_number_of_images() -> None:
     outcome = judge(Comparison("x", 40, lambda images: 1.0 + 1e-9 * float(images.mean() - 19.5), 1.0))
     assert outcome.verdict is Verdict.UNDECIDED
     assert outcome.needed is None
 
 
-def test_few_images_decide_nothing():
+def test_few_images_decide_nothing() -> None:
     assert judge(at_most("x", NOISE[:19], 5 * NOISE[:19], 1.0)).verdict is Verdict.UNDECIDED
 
 
-def test_one_of_many_tests_refutes_only_at_its_share_of_the_error():
+def test_one_of_many_tests_refutes_only_at_its_share_of_the_error() -> None:
     alone = Comparison("x", 100, lambda images: 1.0 + float(NOISE[images].mean() - NOISE[:100].mean()), 0.93)
     assert judge(alone, 1).verdict is Verdict.NOT_SUPPORTED
     assert judge(alone, 50).verdict is Verdict.UNDECIDED
 
 
-def test_equal_medians_are_rarely_decided():
+def test_equal_medians_are_rarely_decided() -> None:
     """At a limit of 1 either verdict is a chance of 2.5%: 14 or more of 40 at 5% have a probability below 1e-8."""
     values = np.random.default_rng(5).lognormal(0, 0.3, (40, 2, 60))
     found = [judge(at_most("x", a, b, 1.0)).verdict for a, b in values]
     assert sum(verdict is not Verdict.UNDECIDED for verdict in found) < 14
 
 
-def test_what_cannot_be_told_is_undecided():
+def test_what_cannot_be_told_is_undecided() -> None:
     outcome = judge(Comparison("x", 30, lambda images: math.nan, 1.0))
     assert (outcome.verdict, outcome.needed) == (Verdict.UNDECIDED, None)
 
 
-def test_a_median_may_be_infinite():
+def test_a_median_may_be_infinite() -> None:
     assert middle(np.array([1.0, math.inf, math.inf])) == math.inf
     assert middle(np.array([1.0, 2.0, math.inf])) == 2.0
 
 
-def test_a_distance_after_as_many_queries_is_that_of_the_last_iteration_paid_for():
+def test_a_distance_after_as_many_queries_is_that_of_the_last_iteration_paid_for() -> None:
     run = run_with(Way(SETUP.psj().attack), 2.0, 3300, images=3)
     assert reached(run, np.array([0, 100, 10_000])).tolist() == [math.inf, 4.0, 2.0]
 
 
-def test_votes_that_never_come_as_close_give_a_bound_that_helps_only_above_the_limit():
+def test_votes_that_never_come_as_close_give_a_bound_that_helps_only_above_the_limit() -> None:
     psj = run_with(SETUP.psj(), 1.0, 1000, IMAGES)
     tried = [run_with(SETUP.hsj(votes=votes), 2.0, 1000 * votes, IMAGES) for votes in (1, 9)]
     everyone = np.arange(IMAGES)
@@ -113,7 +117,7 @@ def test_votes_that_never_come_as_close_give_a_bound_that_helps_only_above_the_l
     assert price_of_votes(psj, enough, 100.0)(everyone) == 27.0
 
 
-def test_a_claim_needs_an_experiment_or_runs_of_its_own():
+def test_a_claim_needs_an_experiment_or_runs_of_its_own() -> None:
     with pytest.raises(InputError, match="must name an experiment"):
         Claim("x", "", "", "", "", "", lambda evidence: [])
 
@@ -121,7 +125,7 @@ def test_a_claim_needs_an_experiment_or_runs_of_its_own():
 # The list
 
 
-def test_there_are_at_least_twelve_sentences_each_with_its_words():
+def test_there_are_at_least_twelve_sentences_each_with_its_words() -> None:
     assert len(CLAIMS) >= 12
     assert len(BY_NAME) == len(CLAIMS)
     for claim in CLAIMS:
@@ -130,14 +134,14 @@ def test_there_are_at_least_twelve_sentences_each_with_its_words():
 
 
 @pytest.mark.parametrize("claim", [c for c in CLAIMS if c.experiment not in MEASURED], ids=lambda c: c.name)
-def test_every_claim_on_runs_alone_can_be_judged(claim):
+def test_every_claim_on_runs_alone_can_be_judged(claim: Claim) -> None:
     evidence = evidence_for(claim.name, lambda way: (2.0, 1000 * way.votes))
     judged = verdict_on(claim, evidence)
     assert judged.outcomes
     assert judged.words
 
 
-def flips(psj: float, hsj: float, votes: float, noisy_queries: int = 1300):
+def flips(psj: float, hsj: float, votes: float, noisy_queries: int = 1300) -> Callable[..., Any]:
     """Distances under flips; 2 without."""
 
     def number(way: Way) -> tuple[float, float]:
@@ -169,17 +173,27 @@ def flips(psj: float, hsj: float, votes: float, noisy_queries: int = 1300):
         ("boundary-attack-breaks", flips(2.0, 4.0, 4.0), Verdict.SUPPORTED),
     ],
 )
-def test_the_tables_sentences_follow_their_limits(name, number, expected):
+def test_the_tables_sentences_follow_their_limits(name: str, number: Any, expected: Any) -> None:
     assert decided(name, number) is expected
 
 
-def test_a_radius_that_costs_a_fifth_refutes_independence():
-    worst = max(way.attack.radius for way in evidence_for("radius", lambda way: (2.0, 100)).runs)
-    assert decided("radius", lambda way: (2.4 if way.attack.radius == worst else 2.0, 100)) is Verdict.NOT_SUPPORTED
+def radius_of(way: Way) -> float:
+    assert isinstance(way.attack, HopSkipJump)
+    return present(way.attack.radius)
+
+
+def noises_of(experiment: str, setup: Setup) -> list[str]:
+    found: Any = EXPERIMENTS[experiment]
+    return list(found.noises(setup))
+
+
+def test_a_radius_that_costs_a_fifth_refutes_independence() -> None:
+    radii = [radius_of(way) for way in evidence_for("radius", lambda way: (2.0, 100)).runs]
+    assert decided("radius", lambda way: (2.4 if radius_of(way) == max(radii) else 2.0, 100)) is Verdict.NOT_SUPPORTED
     assert decided("radius", lambda way: (2.0, 100)) is Verdict.SUPPORTED
 
 
-def test_a_no_with_capped_queries_is_undecided():
+def test_a_no_with_capped_queries_is_undecided() -> None:
     number = lambda way: (2.0 if way.noise is None else 4.0, 1000 if way.noise is None else 5000)  # noqa: E731
     capped = verdict_on(BY_NAME["on-par-by-iteration"], evidence_for("on-par-by-iteration", number))
     assert (capped.verdict, capped.capped) == (Verdict.UNDECIDED, True)
@@ -187,7 +201,7 @@ def test_a_no_with_capped_queries_is_undecided():
     assert decided("on-par-by-iteration", number, setup=UNCAPPED) is Verdict.NOT_SUPPORTED
 
 
-def test_cropping_may_fail_on_the_base_network_and_pass_by_the_majority():
+def test_cropping_may_fail_on_the_base_network_and_pass_by_the_majority() -> None:
     noises = [noise for levels in UNCAPPED.levels().values() for noise in levels]
     number = lambda way: (3.0 if way.noise and way.noise.startswith("crop") else 2.0, 1000)  # noqa: E731
     measured = {noise: np.full(IMAGES, 2.2) for noise in noises}
@@ -198,7 +212,7 @@ def test_cropping_may_fail_on_the_base_network_and_pass_by_the_majority():
 
 def accuracy_of(points: dict[str, float], clean: dict[str, float]) -> dict[str, np.ndarray]:
     """Probabilities of the true class, the same on every image."""
-    noises = ["none", *EXPERIMENTS["adversarial-accuracy"].noises(SETUP)[1:]]
+    noises = ["none", *noises_of("adversarial-accuracy", SETUP)[1:]]
     found = {}
     for noise in noises:
         for attack in ("psj", "hsj"):
@@ -207,7 +221,7 @@ def accuracy_of(points: dict[str, float], clean: dict[str, float]) -> dict[str, 
     return found
 
 
-def test_the_sentences_on_accuracy_follow_their_limits():
+def test_the_sentences_on_accuracy_follow_their_limits() -> None:
     near = lambda way: (2.0 if type(way.attack).__name__ == "PopSkipJump" or way.noise is None else 4.0, 100)  # noqa: E731
     equal = accuracy_of({"psj": 0.3, "hsj": 0.3}, {})
     lost = accuracy_of({"psj": 0.3, "hsj": 0.3}, {"cropping:22": 0.9})
@@ -218,8 +232,8 @@ def test_the_sentences_on_accuracy_follow_their_limits():
     assert decided("accuracy-offsets", near, lost) is Verdict.SUPPORTED
 
 
-def test_the_sentences_on_queries_and_tricks_follow_their_limits():
-    noises = EXPERIMENTS["queries-and-time"].noises(UNCAPPED)
+def test_the_sentences_on_queries_and_tricks_follow_their_limits() -> None:
+    noises = noises_of("queries-and-time", UNCAPPED)
     parts = {"search": 10, "direction": 2000}
     measured = {f"{n} {part} queries": np.full(IMAGES, value) for n in noises for part, value in parts.items()}
     evidence = Evidence(UNCAPPED, {}, measured)
@@ -230,7 +244,7 @@ def test_the_sentences_on_queries_and_tricks_follow_their_limits():
     assert verdict_on(BY_NAME["trick-2"], tricks).verdict is Verdict.NOT_SUPPORTED
 
 
-def test_votes_are_judged_by_what_they_cost():
+def test_votes_are_judged_by_what_they_cost() -> None:
     def number(votes_needed: int, way: Way) -> tuple[float, float]:
         if type(way.attack).__name__ == "PopSkipJump":
             return 2.0, 1000

@@ -6,9 +6,11 @@ import base64
 import re
 import zlib
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from present import present
 from run_toys import Logging, source_with, spec_of
 
 from popskipjump import InputError, Status
@@ -22,13 +24,13 @@ HOSTILE = '"><script>alert(1)<img src=x onerror=alert(2)>.py:make'
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory) -> list[RunData]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunData]:
     root = tmp_path_factory.mktemp("runs")
     source = source_with(Logging())
     return [collect(spec_of(source, attack=attack), range(4), root, source=source) for attack in ("psj", "hsj")]
 
 
-def test_a_page_asks_for_nothing_from_outside(runs):
+def test_a_page_asks_for_nothing_from_outside(runs: Any) -> None:
     page = render(runs)
     sources = re.findall(r'(?:src|href)="([^"]*)"', page)
     assert len(sources) > 8 * 3
@@ -38,7 +40,7 @@ def test_a_page_asks_for_nothing_from_outside(runs):
     assert "@import" not in page
 
 
-def test_a_page_names_what_it_shows(runs):
+def test_a_page_names_what_it_shows(runs: Any) -> None:
     page = render(runs)
     for text in (
         "psj, noise none",
@@ -56,7 +58,7 @@ def test_a_page_names_what_it_shows(runs):
     assert page.count("This attack fits no sigmoid") == 1
 
 
-def test_a_sigmoid_without_its_answers_says_so(runs):
+def test_a_sigmoid_without_its_answers_says_so(runs: Any) -> None:
     none = np.zeros((4, 0), dtype=np.int64)  # as QSJ has it, which fits over several searches
     page = render([replace(runs[0], probe_asked=none, probe_adversarial=none)])
     assert page.count("answers not kept") == page.count('class="small"') == 4
@@ -64,7 +66,7 @@ def test_a_sigmoid_without_its_answers_says_so(runs):
     assert "the dots are" not in page
 
 
-def test_what_comes_from_outside_is_escaped(runs):
+def test_what_comes_from_outside_is_escaped(runs: Any) -> None:
     bad = replace(runs[0], spec=runs[0].spec.but(model=HOSTILE.replace("/", "")), messages={0: HOSTILE})
     page = render([bad])
     assert "<script" not in page
@@ -72,13 +74,13 @@ def test_what_comes_from_outside_is_escaped(runs):
     assert "&lt;script&gt;alert(1)&lt;img" in page
 
 
-def test_only_so_many_images_are_shown(runs):
+def test_only_so_many_images_are_shown(runs: Any) -> None:
     page = render(runs, rows=2)
     assert "the first 2 of 4" in page
     assert page.count("difference, amplified") == 2 * 2
 
 
-def test_images_without_a_result_are_shown_as_such(runs):
+def test_images_without_a_result_are_shown_as_such(runs: Any) -> None:
     run = runs[0]
     lost = replace(
         run,
@@ -97,7 +99,7 @@ def test_images_without_a_result_are_shown_as_such(runs):
         assert status.name in page
 
 
-def test_runs_without_a_white_box_are_drawn_by_the_distance_of_their_points(runs):
+def test_runs_without_a_white_box_are_drawn_by_the_distance_of_their_points(runs: Any) -> None:
     blind = replace(
         runs[0],
         border_distances=np.full(4, np.nan),
@@ -106,12 +108,12 @@ def test_runs_without_a_white_box_are_drawn_by_the_distance_of_their_points(runs
     assert "Distance of the points (ℓ₂) per query" in render([blind])
 
 
-def test_two_runs_of_one_name_are_told_apart(runs):
+def test_two_runs_of_one_name_are_told_apart(runs: Any) -> None:
     page = render([runs[0], replace(runs[0], spec=runs[0].spec.but(seed=3))])
     assert "seed 3" in page
 
 
-def test_norms_are_not_mixed(runs):
+def test_norms_are_not_mixed(runs: Any) -> None:
     with pytest.raises(InputError, match="no common axis"):
         render([runs[0], replace(runs[0], spec=runs[0].spec.but(norm="linf"))])
 
@@ -126,36 +128,36 @@ def pixels(uri: str) -> tuple[int, int, bytes]:
     return width, height, zlib.decompress(content[start : start + length])
 
 
-def test_a_picture_keeps_its_values():
+def test_a_picture_keeps_its_values() -> None:
     values = np.array([[[0.0, 0.5, 1.0], [0.2, 0.4, 0.6]]])
-    assert pixels(picture(values)) == (3, 2, bytes([0, 0, 128, 255, 0, 51, 102, 153]))
-    assert pixels(picture(np.ones((3, 1, 1)))) == (1, 1, bytes([0, 255, 255, 255]))
+    assert pixels(present(picture(values))) == (3, 2, bytes([0, 0, 128, 255, 0, 51, 102, 153]))
+    assert pixels(present(picture(np.ones((3, 1, 1))))) == (1, 1, bytes([0, 255, 255, 255]))
 
 
-def test_a_rise_is_red_a_fall_is_blue_and_no_change_is_white():
-    _, _, rows = pixels(difference(np.array([[[0.5, -0.5, 0.0]]]), gain=2.0))
+def test_a_rise_is_red_a_fall_is_blue_and_no_change_is_white() -> None:
+    _, _, rows = pixels(present(difference(np.array([[[0.5, -0.5, 0.0]]]), gain=2.0)))
     assert list(rows) == [0, 255, 0, 0, 0, 0, 255, 255, 255, 255]
 
 
 @pytest.mark.parametrize("shape", [(7,), (2, 4, 4), (1, 2, 3, 4)])
-def test_what_is_no_picture_has_none(shape):
+def test_what_is_no_picture_has_none(shape: tuple[int, ...]) -> None:
     assert picture(np.zeros(shape)) is None
     assert difference(np.zeros(shape), 2.0) is None
 
 
 @pytest.mark.parametrize(("largest", "gain"), [(0.0, 1.0), (0.5, 2.0), (0.013, 80.0), (1.0, 1.0)])
-def test_the_gain_is_a_round_number_that_fills_the_range(largest, gain):
+def test_the_gain_is_a_round_number_that_fills_the_range(largest: float, gain: float) -> None:
     assert gain_of(np.array([0.0, -largest])) == gain
 
 
 @pytest.mark.parametrize(("low", "high"), [(50, 20_000), (1, 1e6), (1.1, 1.3), (0.7, 9), (3.0, 3.1), (1e-4, 2e-4)])
-def test_ticks_are_a_few_round_numbers_within_the_axis(low, high):
+def test_ticks_are_a_few_round_numbers_within_the_axis(low: float, high: float) -> None:
     ticks = log_ticks(low, high)
     assert 1 <= len(ticks) <= 8
     assert all(low <= tick <= high for tick in ticks)
 
 
-def test_a_curve_stays_within_its_frame_and_what_is_infinite_is_at_the_top():
+def test_a_curve_stays_within_its_frame_and_what_is_infinite_is_at_the_top() -> None:
     count = np.array([10.0, 100.0, 1000.0])
     up = np.array([np.inf, 3.0, 1.0])
     chart = curve_chart([Curve(count, up, up / 2, up * 2)])
@@ -165,15 +167,15 @@ def test_a_curve_stays_within_its_frame_and_what_is_infinite_is_at_the_top():
     assert all(chart.left <= x <= chart.right and chart.top <= y <= chart.bottom for x, y in places)
 
 
-def test_the_dots_of_a_sigmoid_are_the_answers():
+def test_the_dots_of_a_sigmoid_are_the_answers() -> None:
     asked, adversarial = np.array([4, 0, 1, 2]), np.array([4, 0, 0, 1])
     chart = sigmoid_chart(0.5, 10.0, 0.0, 0.1, asked, adversarial)
-    assert chart.answers == 7
-    assert [(dot.x, dot.y) for dot in chart.dots] == [(40.6, 5.0), (115.1, 86.0), (152.4, 45.5)]
+    assert present(chart).answers == 7
+    assert [(dot.x, dot.y) for dot in present(chart).dots] == [(40.6, 5.0), (115.1, 86.0), (152.4, 45.5)]
     assert sigmoid_chart(np.nan, 10.0, 0.0, 0.1, asked, adversarial) is None
 
 
-def test_points_that_are_not_confirmed_catch_the_eye(runs):
+def test_points_that_are_not_confirmed_catch_the_eye(runs: Any) -> None:
     lost = replace(runs[0], status=[Status.UNCONFIRMED] * 4)
     page = render([lost])
     assert "✗ 0 of 4" in page
@@ -181,13 +183,13 @@ def test_points_that_are_not_confirmed_catch_the_eye(runs):
     assert "✓ 4 of 4" in render([replace(runs[0], status=[Status.FINISHED] * 4)])
 
 
-def test_a_row_says_which_class_was_reached(runs):
+def test_a_row_says_which_class_was_reached(runs: Any) -> None:
     page = render([replace(runs[0], adversarial_labels=np.array([1, 1, 1, -1]), labels=np.array([0, 0, 0, 0]))])
     assert page.count("label 0 → 1") == 3
     assert "label 0 → ?" in page
 
 
-def test_inputs_that_are_no_pictures_are_told_by_what_changed(runs):
+def test_inputs_that_are_no_pictures_are_told_by_what_changed(runs: Any) -> None:
     flat = replace(runs[0], originals=np.zeros((4, 3)), points=np.tile([0.0, 0.5, 0.0], (4, 1)))
     page = render([flat])
     assert page.count("1: 0 → 0.5") == 4

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from run_toys import Logging, source_with, spec_of
@@ -21,7 +22,7 @@ HOSTILE = '"><script>document.title="broken into"<img src=x onerror=alert(2)>' +
 
 
 @pytest.fixture(scope="module")
-def page_file(tmp_path_factory) -> Path:
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("runs")
     source = source_with(Logging())
     runs = [collect(spec_of(source, attack=attack), range(3), root, source=source) for attack in ("psj", "hsj")]
@@ -34,7 +35,7 @@ def page_file(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator:
+def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield opened
@@ -43,7 +44,7 @@ def browser() -> Iterator:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 400])
-def test_the_page_is_whole_in_a_browser(browser, page_file, width, scheme):
+def test_the_page_is_whole_in_a_browser(browser: Any, page_file: Path, width: int, scheme: str) -> None:
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     complaints, asked = [], []
     page.on("console", lambda message: complaints.append(message.text))

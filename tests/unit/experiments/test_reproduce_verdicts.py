@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 from reproduce_toys import SETUP, evidence_of, run_with
 
 from popskipjump import BoundaryAttack, HopSkipJump, PopSkipJump, QuickSkipJump
-from popskipjump.experiments.reproduce import DEFAULT, EXPERIMENTS, PAPER, QUICK, Setup
+from popskipjump.experiments.reproduce import DEFAULT, EXPERIMENTS, PAPER, QUICK, Setup, Size
 from popskipjump.experiments.reproduce.base import FEWEST, Way, judged
 from popskipjump.experiments.reproduce.figures.cosine import BORDERS, COUNTS, analytic
 from popskipjump.experiments.reproduce.figures.timing import VARIANTS
@@ -132,7 +134,7 @@ def test_the_radius_must_not_matter() -> None:
 def test_votes_support_refute_or_leave_open() -> None:
     experiment = EXPERIMENTS["votes-ratio"]
 
-    def numbers(close_from: int, psj: int):  # type: ignore[no-untyped-def]
+    def numbers(close_from: int, psj: int) -> Callable[[Way], tuple[float, float]]:
         def number(way: Way) -> tuple[float, float]:
             if isinstance(way.attack, PopSkipJump):
                 return 2.0, psj
@@ -184,7 +186,7 @@ def test_the_white_box_verdict_follows_the_better_rival(best: float, supported: 
 def test_the_accuracy_verdict_follows_the_area_under_the_curves(psj: float, hsj: float, supported: bool | None) -> None:
     experiment = EXPERIMENTS["adversarial-accuracy"]
     noises = ["none", *(noise for group in experiment.groups(SETUP) for noise in group if noise)]  # type: ignore[attr-defined]
-    measured = {}
+    measured: dict[Any, Any] = {}
     for noise in noises:
         left = (0.1, 0.1) if noise == "none" else (psj, hsj)
         measured |= {f"psj {noise} clean": np.full(5, 0.95), f"psj {noise} point": np.full(5, left[0])}
@@ -215,7 +217,7 @@ def test_the_sigmoid_verdict_counts_the_lines_that_fit(ragged: float, supported:
 def _timed(
     names: list[str], search: dict[str, tuple[float, float]], distance: dict[str, float]
 ) -> dict[str, np.ndarray]:
-    found = {}
+    found: dict[Any, Any] = {}
     for name in names:
         asked, seconds = search[name]
         found |= {f"{name} search queries": np.full(3, asked), f"{name} search seconds": np.array(seconds)}
@@ -267,7 +269,7 @@ def test_an_experiment_says_what_it_found_of_each_claim_of_the_introduction(
 
 
 @pytest.mark.parametrize("numbers", [_as_published, _psj_breaks])
-def test_a_handful_of_images_decides_nothing(numbers):
+def test_a_handful_of_images_decides_nothing(numbers: Any) -> None:
     experiment = EXPERIMENTS["table-1"]
     finding, claims = judged(experiment, evidence_of(experiment, numbers, images=FEWEST - 1))
     assert finding.supported is None
@@ -279,14 +281,14 @@ def test_a_handful_of_images_decides_nothing(numbers):
 
 
 @pytest.mark.parametrize(("size", "decided"), [(QUICK, False), (DEFAULT, True)])
-def test_what_is_timed_counts_its_own_images(size, decided):
+def test_what_is_timed_counts_its_own_images(size: Size, decided: bool) -> None:
     experiment = EXPERIMENTS["acceleration"]
     evidence = evidence_of(experiment, lambda way: (1.0, 1.0), setup=replace(SETUP, size=size))
     assert (min(experiment.sample(evidence)) >= FEWEST) is decided
 
 
 @pytest.mark.parametrize("size", [QUICK, DEFAULT, PAPER])
-def test_a_size_without_caps_has_the_limits_of_the_attack(size):
+def test_a_size_without_caps_has_the_limits_of_the_attack(size: Size) -> None:
     free = size.without_caps()
     assert not free.is_capped
     assert Setup("mnist", (1, 28, 28), free).psj("cropping:24").attack == PopSkipJump(iterations=32)
@@ -296,13 +298,13 @@ def test_a_size_without_caps_has_the_limits_of_the_attack(size):
     )
 
 
-def test_a_page_says_whose_limits_hold():
+def test_a_page_says_whose_limits_hold() -> None:
     experiment = EXPERIMENTS["noise-model"]
     assert "at most 1,000 directions" in experiment.notes(SETUP)[0]
     assert "its own limits: at most 50,000 directions" in experiment.notes(replace(SETUP, size=QUICK.without_caps()))[0]
 
 
-def test_distances_compare_after_as_many_queries():
+def test_distances_compare_after_as_many_queries() -> None:
     psj = run_with(SETUP.psj("flip:0.1"), 2.0, 1_000)
     slow = run_with(SETUP.hsj("flip:0.1", votes=3), 1.8, 2_000)  # nearer at the end, for twice the queries
     last = int((slow.trace_queries[:, 0] <= 1_000).sum()) - 1
@@ -313,7 +315,7 @@ def test_distances_compare_after_as_many_queries():
     assert not np.isfinite(farther_for_as_many(psj, late).value)
 
 
-def test_the_reasons_name_what_failed():
+def test_the_reasons_name_what_failed() -> None:
     experiment = EXPERIMENTS["noise-model"]
 
     def breaks(way: Way) -> tuple[float, float]:

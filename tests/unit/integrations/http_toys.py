@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import numpy as np
 import torch
 
 from popskipjump.integrations.http import Patience
 from popskipjump.integrations.http.server import LOOPBACK, Served, application, listen, server_of
-from popskipjump.oracles import Ticket
+from popskipjump.oracles import Oracle, Ticket
 
 QUICK = Patience(attempts=4, refusals=2, first=0.01, longest=0.05)
 SHORT = 0.25  # seconds: the timeout of tests whose server is late on purpose
@@ -26,7 +27,7 @@ DIMENSION = 6
 
 
 @contextmanager
-def serving(app) -> Iterator[str]:
+def serving(app: Any) -> Iterator[str]:
     """An ASGI application on a free port: its address."""
     server, listening = server_of(app), listen(0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -43,7 +44,7 @@ def serving(app) -> Iterator[str]:
 
 
 @contextmanager
-def serving_oracle(oracle, shape, **options) -> Iterator[str]:
+def serving_oracle(oracle: Oracle, shape: tuple[int, ...], **options: Any) -> Iterator[str]:
     """The address of a served oracle's model."""
     with serving(application(Served(oracle, shape, "toy", **options))) as root:
         yield f"{root}/v2/models/toy"
@@ -55,38 +56,44 @@ class Script:
     A behaviour gets the handler and the parsed request, and answers or does not.
     """
 
-    def __init__(self, *behaviours: Callable, forever: bool = False) -> None:
+    def __init__(self, *behaviours: Callable[..., None], forever: bool = False) -> None:
         self.behaviours, self.forever = list(behaviours), forever
-        self.requests: list[dict] = []  # parsed bodies of all requests to infer
-        self.headers: list[dict] = []
+        self.requests: list[dict[str, Any]] = []  # parsed bodies of all requests to infer
+        self.headers: list[dict[str, Any]] = []
         self.most_at_once = self._now = 0
         self.lock = threading.Lock()
         self.over = threading.Event()  # set when the test ends
 
-    def next(self) -> Callable:
+    def next(self) -> Callable[..., None]:
         with self.lock:
             if not self.behaviours:
                 return honest
             return self.behaviours[0] if self.forever else self.behaviours.pop(0)
 
 
-def label_of(row) -> int:
+def label_of(row: np.ndarray) -> int:
     """The scripted model: class 1 if the sum of a row is positive."""
     return int(np.sum(row) > 0)
 
 
-def rows_of(request: dict) -> np.ndarray:
+def rows_of(request: dict[str, Any]) -> np.ndarray:
     entry = request["inputs"][0]
     return np.array(entry["data"], dtype=np.float64).reshape(entry["shape"])
 
 
-def honest(handler, request) -> None:
+def honest(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
     labels = [label_of(row) for row in rows_of(request)]
     output = {"name": "label", "datatype": "INT64", "shape": [len(labels)], "data": labels}
     reply(handler, {"model_name": "toy", "id": request["id"], "outputs": [output]})
 
 
-def reply(handler, content, status: int = 200, kind: str = "application/json", headers: dict | None = None) -> None:
+def reply(
+    handler: BaseHTTPRequestHandler,
+    content: Any,
+    status: int = 200,
+    kind: str = "application/json",
+    headers: dict[str, Any] | None = None,
+) -> None:
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
     handler.send_response(status)
     for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **(headers or {})}.items():
@@ -95,7 +102,7 @@ def reply(handler, content, status: int = 200, kind: str = "application/json", h
     handler.wfile.write(body)
 
 
-def status(code: int, **headers: str) -> Callable:
+def status(code: int, **headers: str) -> Callable[..., None]:
     return lambda handler, request: reply(handler, {"error": "SECRET-BODY"}, code, headers=headers)
 
 
@@ -112,14 +119,14 @@ METADATA = {
 
 
 @contextmanager
-def scripted(script: Script, metadata: dict = METADATA, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+def scripted(script: Script, metadata: dict[str, Any] = METADATA, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """The address of a model whose server follows a script."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
-        def log_message(self, *_) -> None:
+        def log_message(self, *_: Any) -> None:
             pass
 
         def do_GET(self) -> None:
@@ -142,7 +149,7 @@ def scripted(script: Script, metadata: dict = METADATA, tls: ssl.SSLContext | No
                     script._now -= 1
 
     class Server(ThreadingHTTPServer):
-        def handle_error(self, *_) -> None:  # a client that hangs up is part of the tests
+        def handle_error(self, *_: Any) -> None:  # a client that hangs up is part of the tests
             pass
 
     server = Server((LOOPBACK, 0), Handler)

@@ -6,19 +6,21 @@ import base64
 import struct
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from http_toys import serving
+from present import present
 
 import popskipjump as psj
 from popskipjump.experiments.pictures import picture
 from popskipjump.integrations.human import Material, Study
 from popskipjump.integrations.human.server import application
-from popskipjump.oracles import Ticket
+from popskipjump.oracles import Oracle, Ticket
 from popskipjump.rng import Key, uniform
 
 SIDE = 8
@@ -34,11 +36,11 @@ def material(images: int = 1) -> Material:
     return Material(originals, np.zeros(images, dtype=np.int64), starts, classes=("dark", "bright"))
 
 
-def study_in(folder: Path, budget: int = 40, images: int = 1, **options) -> Study:
+def study_in(folder: Path, budget: int = 40, images: int = 1, **options: Any) -> Study:
     return Study(material(images), folder, picture, budget, material(images).digest(budget=budget), **options)
 
 
-def attack(oracle, budget: int = 40, images: int = 1) -> psj.Report:
+def attack(oracle: Oracle, budget: int = 40, images: int = 1) -> psj.Report:
     """The attack of the tests: on people, or on whatever answers in their place."""
     what = material(images)
     return psj.evaluate(
@@ -56,31 +58,37 @@ def attack(oracle, budget: int = 40, images: int = 1) -> psj.Report:
 class Attacking(threading.Thread):
     """The attack on a study, beside the test."""
 
-    def __init__(self, study: Study, **options) -> None:
+    def __init__(self, study: Study, **options: Any) -> None:
         super().__init__(daemon=True)
-        self.study, self.options, self.report = study, options, None
+        self.study, self.options = study, options
+        self.found: psj.Report | None = None
         self.start()
+
+    @property
+    def report(self) -> psj.Report:
+        """What the attack has found, once it has ended."""
+        return present(self.found)
 
     def run(self) -> None:
         try:
-            self.report = attack(self.study, **self.options)
+            self.found = attack(self.study, **self.options)
             self.study.finish({"images": 1})
         except KeyboardInterrupt:  # the study was closed
             pass
 
 
 @contextmanager
-def page_of(study: Study):
+def page_of(study: Study) -> Iterator[tuple[str, str]]:
     """The study's page: (its origin, the path of the token)."""
     allowed: list[str] = []
 
     class Late:  # the origin is known once the port is
-        def __iter__(self):
+        def __iter__(self) -> Iterator[str]:
             return iter(allowed)
 
-    holder: dict[str, Callable] = {}
+    holder: dict[str, Callable[..., Any]] = {}
 
-    async def app(scope, receive, send):
+    async def app(scope: Any, receive: Any, send: Any) -> None:
         await holder["app"](scope, receive, send)
 
     with serving(app) as origin:
@@ -119,9 +127,9 @@ class Person:
 class InProcess:
     """The replies of a study as an oracle, without page or people: label by address."""
 
-    def __init__(self, replies) -> None:
+    def __init__(self, replies: Any) -> None:
         self.labels = {(r.image, r.serial): 0 if r.answer == "same" else 2 for r in replies if r.kind == "query"}
 
     def ask(self, points: torch.Tensor, ticket: Ticket) -> torch.Tensor:
-        places = zip(ticket.image.tolist(), ticket.serial.tolist(), strict=True)
+        places = zip(ticket.image.tolist(), present(ticket.serial).tolist(), strict=True)
         return torch.tensor([self.labels[place] for place in places])

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import signal
 
+from present import present
 from run_toys import Logging
+from torch import Tensor
+
+from popskipjump.oracles import Ticket
 
 
 class Slow(Logging):
@@ -15,22 +19,22 @@ class Slow(Logging):
         super().__init__(seconds=0.01)
         self.log = log
 
-    def ask(self, points, ticket):
-        numbers = zip(ticket.image.tolist(), ticket.serial.tolist(), strict=True)
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
+        numbers = zip(ticket.image.tolist(), present(ticket.serial).tolist(), strict=True)
         with open(self.log, "a") as file:
             file.write(f"{os.getpid()} " + " ".join(f"{image}:{number}" for image, number in numbers) + "\n")
         return super().ask(points, ticket)
 
 
 class Broken(Logging):
-    def ask(self, points, ticket):
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         raise ConnectionError("no answer")
 
 
 class Deadly(Logging):
     """Kills its process when it is asked about one image."""
 
-    def ask(self, points, ticket):
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         if 4 in ticket.image.tolist():
             os.kill(os.getpid(), signal.SIGKILL)
         return super().ask(points, ticket)
@@ -39,7 +43,7 @@ class Deadly(Logging):
 class FailsOnOne(Logging):
     """Fails when it is asked about one image."""
 
-    def ask(self, points, ticket):
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         if 4 in ticket.image.tolist():
             raise ConnectionError("no answer")
         return super().ask(points, ticket)

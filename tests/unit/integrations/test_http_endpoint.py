@@ -8,10 +8,19 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from present import present
+from torch import Tensor
+
+from popskipjump.evaluation import Report
+from popskipjump.oracles import Oracle, Ticket
 
 httpx = pytest.importorskip("httpx", reason="httpx is not installed: it is in the extra http")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: it is in the extra serve")
@@ -50,9 +59,13 @@ def noisy_mnist() -> psj.Classifier:
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_an_attack_over_http_is_the_attack_in_process(noisy_mnist, binary):
+def test_an_attack_over_http_is_the_attack_in_process(noisy_mnist: Any, binary: bool) -> None:
     images, labels = psj.zoo.mnist_images(2)
-    options = {"budget": 400, "starts": psj.Pool(*map(torch.from_numpy, psj.zoo.mnist_images(50))), "seed": 3}
+    options: dict[str, Any] = {
+        "budget": 400,
+        "starts": psj.Pool(*map(torch.from_numpy, psj.zoo.mnist_images(50))),
+        "seed": 3,
+    }
     here = psj.evaluate(psj.zoo.mnist_model(), images, labels, "psj", noise="flip:0.1", **options)
     with serving_oracle(noisy_mnist, SHAPE) as url, psj.Endpoint(url, binary=binary) as endpoint:
         there = psj.evaluate(endpoint, images, labels, "psj", **options)
@@ -63,7 +76,7 @@ def test_an_attack_over_http_is_the_attack_in_process(noisy_mnist, binary):
     assert endpoint.tally.of(1)["answered"] == there.queries[1]
 
 
-def test_overlapped_groups_find_what_one_batch_finds(noisy_mnist):
+def test_overlapped_groups_find_what_one_batch_finds(noisy_mnist: Any) -> None:
     images, labels = psj.zoo.mnist_images(4)
     pool = psj.Pool(*map(torch.from_numpy, psj.zoo.mnist_images(50)))
     together = psj.evaluate(noisy_mnist, images, labels, "hsj", starts=pool, budget=90, seed=1)
@@ -79,7 +92,7 @@ def test_overlapped_groups_find_what_one_batch_finds(noisy_mnist):
     assert str(apart)
 
 
-def test_a_batch_is_divided_by_the_servers_own_limit(noisy_mnist):
+def test_a_batch_is_divided_by_the_servers_own_limit(noisy_mnist: Any) -> None:
     images, _ = psj.zoo.mnist_images(23)
     ticket = psj.Ticket(torch.arange(23), torch.zeros(23, dtype=torch.int64))
     with serving_oracle(noisy_mnist, SHAPE, max_rows=5) as url, psj.Endpoint(url, connections=2) as endpoint:
@@ -87,10 +100,10 @@ def test_a_batch_is_divided_by_the_servers_own_limit(noisy_mnist):
     assert torch.equal(found, noisy_mnist.ask(torch.from_numpy(images), ticket))
 
 
-def test_no_more_requests_are_under_way_than_connections():
+def test_no_more_requests_are_under_way_than_connections() -> None:
     together = threading.Barrier(3)
 
-    def slow(handler, request):
+    def slow(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
         together.wait(OVER)  # three requests have arrived
         time.sleep(0.02)  # a fourth would arrive now
         honest(handler, request)
@@ -103,7 +116,7 @@ def test_no_more_requests_are_under_way_than_connections():
     assert len(script.requests) == 12
 
 
-def test_the_rate_limit_is_kept():
+def test_the_rate_limit_is_kept() -> None:
     points, ticket, labels = question(12)
     with scripted(Script()) as url, psj.Endpoint(url, rows=1, fewest_rows=1, rate=40) as endpoint:
         endpoint.connect()
@@ -112,7 +125,7 @@ def test_the_rate_limit_is_kept():
     assert time.monotonic() - began >= 11 / 40
 
 
-def test_a_retried_query_is_answered_once_and_counted_by_its_outcomes():
+def test_a_retried_query_is_answered_once_and_counted_by_its_outcomes() -> None:
     script = Script(status(500), status(429), status(503))
     points, ticket, labels = question(3, image=7)
     with scripted(script) as url, psj.Endpoint(url, patience=QUICK) as endpoint:
@@ -121,7 +134,7 @@ def test_a_retried_query_is_answered_once_and_counted_by_its_outcomes():
     assert len(script.requests) == 4
 
 
-def test_one_timeout_does_not_end_an_image_that_is_alone_in_its_batch():
+def test_one_timeout_does_not_end_an_image_that_is_alone_in_its_batch() -> None:
     images = np.full((1, DIMENSION), 0.1, dtype=np.float32)
     starts = -images
     script = Script(*[honest] * 8, hang, *[honest] * 5, hang)
@@ -133,8 +146,8 @@ def test_one_timeout_does_not_end_an_image_that_is_alone_in_its_batch():
     assert endpoint.tally.of(0)["answered"] == report.queries[0] <= 80
 
 
-def test_a_refused_query_does_not_cost_its_neighbours_their_answers():
-    def picky(handler, request):
+def test_a_refused_query_does_not_cost_its_neighbours_their_answers() -> None:
+    def picky(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
         if (rows_of(request)[:, 0] > 0.45).any():
             status(403)(handler, request)
         else:
@@ -155,8 +168,8 @@ def test_a_refused_query_does_not_cost_its_neighbours_their_answers():
     assert endpoint.tally.of(0)["answered"] == 15
 
 
-def test_a_request_that_is_too_large_is_divided():
-    def small_only(handler, request):
+def test_a_request_that_is_too_large_is_divided() -> None:
+    def small_only(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
         (honest if len(rows_of(request)) <= 3 else status(413))(handler, request)
 
     points, ticket, labels = question(16)
@@ -164,13 +177,13 @@ def test_a_request_that_is_too_large_is_divided():
         assert torch.equal(endpoint.ask(points, ticket), labels)
 
 
-def test_with_jitter_no_query_and_no_attempt_repeats_bit_for_bit():
+def test_with_jitter_no_query_and_no_attempt_repeats_bit_for_bit() -> None:
     script = Script(status(500), status(403), forever=False)
     points = torch.zeros(8, DIMENSION)
     ticket = psj.Ticket(torch.zeros(8, dtype=torch.int64), torch.arange(8))
     with scripted(script) as url, psj.Endpoint(url, patience=QUICK, jitter=1e-3, rows=8, fewest_rows=8) as endpoint:
         endpoint.ask(points, ticket)
-        endpoint.ask(points, psj.Ticket(ticket.image, ticket.serial + 8))
+        endpoint.ask(points, psj.Ticket(ticket.image, present(ticket.serial) + 8))
     sent = np.concatenate([rows_of(request) for request in script.requests])
     assert len(sent) == 8 * 4  # twice in vain, once in two halves, once more
     assert len(np.unique(sent, axis=0)) == len(sent)
@@ -184,7 +197,7 @@ class StatefulDefence:
     def __init__(self, radius: float) -> None:
         self.radius, self.seen, self.refused = radius, np.zeros((0, DIMENSION)), 0
 
-    def __call__(self, handler, request) -> None:
+    def __call__(self, handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
         labels = []
         for row in rows_of(request):
             near = (np.linalg.norm(self.seen - row, axis=1) < self.radius).sum() >= 3
@@ -195,7 +208,7 @@ class StatefulDefence:
         reply(handler, {"id": request["id"], "outputs": [output]})
 
 
-def _against_defence(**options):
+def _against_defence(**options: Any) -> tuple[psj.Report, dict[str, int], StatefulDefence]:
     defence = StatefulDefence(radius=1e-3)
     images = np.full((1, DIMENSION), 0.2, dtype=np.float32)
     script = Script(defence, forever=True)
@@ -204,7 +217,7 @@ def _against_defence(**options):
     return report, endpoint.tally.of(0), defence
 
 
-def test_a_stateful_defence_is_survived_by_policy_and_its_refusals_are_counted():
+def test_a_stateful_defence_is_survived_by_policy_and_its_refusals_are_counted() -> None:
     report, counts, defence = _against_defence(refused_as=[1])
     assert report.status[0].has_point
     assert counts["rejected"] == defence.refused > 0
@@ -212,14 +225,14 @@ def test_a_stateful_defence_is_survived_by_policy_and_its_refusals_are_counted()
     assert counts["answered"] + counts["given_up"] == report.queries[0]
 
 
-def test_jitter_gets_past_a_defence_that_looks_for_similar_queries():
+def test_jitter_gets_past_a_defence_that_looks_for_similar_queries() -> None:
     report, counts, _ = _against_defence(jitter=0.01, bounds=(-1, 1))
     assert report.status[0].has_point
     assert counts["given_up"] == 0
     assert counts["answered"] == report.queries[0]
 
 
-def test_a_stateful_defence_without_a_policy_ends_in_a_clear_error():
+def test_a_stateful_defence_without_a_policy_ends_in_a_clear_error() -> None:
     with pytest.raises(OracleError, match="refused to label a query"):
         _against_defence()
 
@@ -234,8 +247,10 @@ def test_a_stateful_defence_without_a_policy_ends_in_a_clear_error():
         ({"one": "$input"}, "scores", lambda rows: {"scores": [0.5, float(0.5 + rows.sum())]}, None),
     ],
 )
-def test_a_template_and_a_path_are_enough_for_a_server_with_its_own_json(template, path, answer, classes):
-    def behave(handler, request):
+def test_a_template_and_a_path_are_enough_for_a_server_with_its_own_json(
+    template: Any, path: str, answer: Callable[..., Any], classes: list[str] | None
+) -> None:
+    def behave(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
         key = next(iter(request)) if isinstance(request, dict) else None
         values = request if key is None else request[key]
         reply(handler, answer(np.array(values[0] if key == "a" else values)))
@@ -263,7 +278,9 @@ def test_a_template_and_a_path_are_enough_for_a_server_with_its_own_json(templat
         ({"url": "http://example.org/v2/models/m", "secrets": {"Authorization": "PSJ_TEST_SET"}}, "in the clear"),
     ],
 )
-def test_what_cannot_be_used_is_said_before_anything_is_sent(monkeypatch, change, message):
+def test_what_cannot_be_used_is_said_before_anything_is_sent(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], message: str
+) -> None:
     monkeypatch.setenv("PSJ_TEST_SET", "hidden-value")
     with pytest.raises(InputError, match=message) as caught:
         psj.Endpoint(**{"url": "http://127.0.0.1:9/v2/models/m", **change})
@@ -271,7 +288,7 @@ def test_what_cannot_be_used_is_said_before_anything_is_sent(monkeypatch, change
     assert "pass@" not in str(caught.value)
 
 
-def test_images_of_a_wrong_size_are_refused_and_flat_ones_are_sent_in_the_servers_shape():
+def test_images_of_a_wrong_size_are_refused_and_flat_ones_are_sent_in_the_servers_shape() -> None:
     square = {**METADATA, "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 2, 3]}]}
     points, ticket, labels = question(4)
     script = Script()
@@ -282,7 +299,7 @@ def test_images_of_a_wrong_size_are_refused_and_flat_ones_are_sent_in_the_server
     assert script.requests[0]["inputs"][0]["shape"] == [4, 2, 3]
 
 
-def test_the_command_line_takes_a_url_and_tells_the_outcomes(noisy_mnist, tmp_path):
+def test_the_command_line_takes_a_url_and_tells_the_outcomes(noisy_mnist: Any, tmp_path: Path) -> None:
     with serving_oracle(noisy_mnist, SHAPE) as url:
         words = ["attack", "--model", url, "--images", "1", "--iterations", "0", "--verdict", "5", "--seed", "3"]
         result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out")])
@@ -293,7 +310,7 @@ def test_the_command_line_takes_a_url_and_tells_the_outcomes(noisy_mnist, tmp_pa
     assert outcomes["images"][0]["answered"] == report["images"][0]["queries"]
 
 
-def test_the_command_line_says_before_the_first_query_that_nobody_is_there(monkeypatch):
+def test_the_command_line_says_before_the_first_query_that_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Patience, "pause", lambda *_: 0.0)
     result = CliRunner().invoke(app, ["attack", "--model", "http://127.0.0.1:9/v2/models/m", "--images", "1"])
     assert result.exit_code == 2
@@ -314,12 +331,12 @@ class Plain:
         return (points.sum(dim=1) > 0).to(torch.int64)
 
 
-def _overlapped(oracle, budget=200):
+def _overlapped(oracle: Oracle, budget: int = 200) -> Report:
     images = np.full((6, DIMENSION), 0.1, dtype=np.float32) + np.arange(6, dtype=np.float32)[:, None] / 50
     return evaluate_overlapped(oracle, images, [1] * 6, "hsj", starts=-images, bounds=(-1, 1), budget=200, groups=6)
 
 
-def test_a_group_that_fails_does_not_end_the_others():
+def test_a_group_that_fails_does_not_end_the_others() -> None:
     report = _overlapped(Plain(bad=2))
     assert [status is psj.Status.ORACLE_FAILED for status in report.status] == [False, False, True, False, False, False]
     assert np.isinf(report.distances[2])
@@ -329,22 +346,23 @@ def test_a_group_that_fails_does_not_end_the_others():
     assert str(report)
 
 
-def test_groups_that_all_fail_are_an_error():
+def test_groups_that_all_fail_are_an_error() -> None:
     class Broken(Plain):
-        def ask(self, points, ticket):
+        def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
             raise RuntimeError("no model")
 
     with pytest.raises(OracleError, match="no model"):
         _overlapped(Broken())
 
 
-def test_ctrl_c_ends_all_groups_with_what_they_have_found():
+def test_ctrl_c_ends_all_groups_with_what_they_have_found() -> None:
     class Interrupting(Plain):
         def __init__(self) -> None:
             super().__init__()
-            self.asked, self.sent, self.lock = Counter(), False, threading.Lock()
+            self.asked: Counter[int] = Counter()
+            self.sent, self.lock = False, threading.Lock()
 
-        def ask(self, points, ticket):
+        def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
             time.sleep(0.001)  # lets the others go on
             with self.lock:
                 self.asked.update(set(ticket.image.tolist()))

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+
+from popskipjump.integrations.http import Endpoint
 
 httpx = pytest.importorskip("httpx", reason="httpx is not installed: it is in the extra http")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: it is in the extra serve")
@@ -33,19 +39,19 @@ from popskipjump.integrations.http import PlainJson  # noqa: E402
 from popskipjump.runs.keep import write_report  # noqa: E402
 
 
-def outputs(*entries, **more):
+def outputs(*entries: dict[str, Any], **more: Any) -> Callable[..., Any]:
     return lambda handler, request: reply(handler, {"id": request["id"], "outputs": list(entries), **more})
 
 
-def labels(data, shape=None, datatype="INT64"):
+def labels(data: Any, shape: list[int] | None = None, datatype: str = "INT64") -> dict[str, Any]:
     return {"name": "label", "datatype": datatype, "shape": [len(data)] if shape is None else shape, "data": data}
 
 
-def close(handler, request):
+def close(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
     handler.close_connection = True
 
 
-def half(handler, request):
+def half(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
     handler.send_response(200)
     handler.send_header("Content-Length", "1000")
     handler.end_headers()
@@ -53,13 +59,13 @@ def half(handler, request):
     handler.close_connection = True
 
 
-def drip(handler, request):
+def drip(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
     while not handler.over.wait(0.02):  # a header that never ends, a byte at a time
         handler.wfile.write(b"x")
 
 
-def endless(handler, request):
+def endless(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
     handler.send_response(200)
     handler.send_header("Transfer-Encoding", "chunked")
     handler.end_headers()
@@ -67,22 +73,22 @@ def endless(handler, request):
         handler.wfile.write(b"100000\r\n" + b" " * 0x100000 + b"\r\n")
 
 
-def announced(handler, request):
+def announced(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
     handler.send_response(200)
     handler.send_header("Content-Length", str(100 << 20))
     handler.end_headers()
     handler.close_connection = True
 
 
-def compressed(handler, request):
+def compressed(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
     reply(handler, b"\x1f\x8b" + b"\0" * 50, headers={"Content-Encoding": "gzip"})
 
 
-def other_id(handler, request):
+def other_id(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
     reply(handler, {"id": "another", "outputs": [labels([1, 1, 1])]})
 
 
-def not_a_length(handler, request):
+def not_a_length(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
     reply(handler, b"{}", headers={"Inference-Header-Content-Length": "-3"})
 
 
@@ -130,12 +136,12 @@ FATAL = {
 ENDLESS = ("hangs", "drips")
 
 
-def endpoint_for(url):
+def endpoint_for(url: str) -> Endpoint:
     return psj.Endpoint(url, patience=QUICK, max_response=1 << 20)
 
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE if name not in ENDLESS])
-def test_a_server_that_misbehaves_once_is_asked_again(name):
+def test_a_server_that_misbehaves_once_is_asked_again(name: str) -> None:
     points, ticket, right = question(3)
     with scripted(Script(HOSTILE[name])) as url, endpoint_for(url) as endpoint:
         assert torch.equal(endpoint.ask(points, ticket), right)
@@ -150,7 +156,7 @@ def test_a_server_that_misbehaves_once_is_asked_again(name):
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_a_server_that_never_ends_its_answer_is_late_and_asked_again(name):
+def test_a_server_that_never_ends_its_answer_is_late_and_asked_again(name: str) -> None:
     points, ticket, right = question(3)
     with (
         scripted(Script(HOSTILE[name])) as url,
@@ -165,7 +171,7 @@ def test_a_server_that_never_ends_its_answer_is_late_and_asked_again(name):
 
 
 @pytest.mark.parametrize("name", [*HOSTILE, *FATAL])
-def test_a_server_that_always_misbehaves_ends_in_a_clear_error_and_no_label(name):
+def test_a_server_that_always_misbehaves_ends_in_a_clear_error_and_no_label(name: str) -> None:
     if name in (*ENDLESS, "100 MB"):
         pytest.skip("the wait of one attempt is enough: see the tests above")
     points, ticket, _ = question(3)
@@ -178,7 +184,7 @@ def test_a_server_that_always_misbehaves_ends_in_a_clear_error_and_no_label(name
     assert endpoint.tally.of(0)["answered"] == 0
 
 
-def test_a_redirect_is_never_followed():
+def test_a_redirect_is_never_followed() -> None:
     elsewhere = Script()
     with scripted(elsewhere) as other:
         away = lambda h, r: reply(h, b"", 307, headers={"Location": f"{other}/infer"})  # noqa: E731
@@ -191,7 +197,7 @@ def test_a_redirect_is_never_followed():
 @pytest.mark.parametrize(
     "content", [b"{}", b"[1, 2]", b'{"p": ["a", "b", "c"]}', b'{"p": [1.5, 1, 1]}', b'{"p": 3}', b"x"]
 )
-def test_a_plain_json_server_cannot_pass_off_anything_as_labels(content):
+def test_a_plain_json_server_cannot_pass_off_anything_as_labels(content: bytes) -> None:
     points, ticket, _ = question(3)
     with scripted(Script(lambda h, r: reply(h, content), forever=True)) as url:
         endpoint = psj.Endpoint(url, PlainJson({"i": "$inputs"}, "p"), patience=QUICK)
@@ -206,14 +212,19 @@ def test_a_plain_json_server_cannot_pass_off_anything_as_labels(content):
         {"inputs": [{"name": "x", "datatype": "FP32"}, {"name": "y", "datatype": "FP32"}]},
     ],
 )
-def test_a_model_that_cannot_be_asked_is_refused_before_the_first_query(metadata):
+def test_a_model_that_cannot_be_asked_is_refused_before_the_first_query(metadata: Any) -> None:
     script = Script()
     with scripted(script, metadata) as url, endpoint_for(url) as endpoint, pytest.raises(psj.InputError):
         endpoint.connect()
     assert script.requests == []
 
 
-def test_credentials_and_bodies_appear_in_no_log_report_or_file(monkeypatch, tmp_path, caplog, capsys):
+def test_credentials_and_bodies_appear_in_no_log_report_or_file(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     secret = uuid.uuid4().hex
     monkeypatch.setenv("PSJ_TEST_TOKEN", f"Bearer {secret}")
     caplog.set_level(logging.DEBUG)

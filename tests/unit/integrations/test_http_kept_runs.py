@@ -27,7 +27,9 @@ def contents(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
-def test_a_kept_run_over_http_is_the_one_in_process_and_its_folder_holds_no_credential(tmp_path, monkeypatch):
+def test_a_kept_run_over_http_is_the_one_in_process_and_its_folder_holds_no_credential(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secret = uuid.uuid4().hex
     monkeypatch.setenv("PSJ_TEST_TOKEN", secret)
     source = source_with(Logging())
@@ -44,7 +46,9 @@ def test_a_kept_run_over_http_is_the_one_in_process_and_its_folder_holds_no_cred
     assert secret.encode() not in contents(tmp_path / "there")
 
 
-def test_a_failure_that_a_run_keeps_quotes_neither_credential_nor_body(tmp_path, monkeypatch):
+def test_a_failure_that_a_run_keeps_quotes_neither_credential_nor_body(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secret = uuid.uuid4().hex
     monkeypatch.setenv("PSJ_TEST_TOKEN", secret)
     metadata = {"name": "toy", "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, *SHAPE]}]}
@@ -61,7 +65,7 @@ def test_a_failure_that_a_run_keeps_quotes_neither_credential_nor_body(tmp_path,
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory) -> tuple[Path, Path]:
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1 that nobody has signed, and its key."""
     openssl = shutil.which("openssl")
     if openssl is None:
@@ -74,7 +78,7 @@ def certificate(tmp_path_factory) -> tuple[Path, Path]:
     return files
 
 
-def test_a_certificate_is_verified_and_an_unknown_one_refused_at_once(certificate):
+def test_a_certificate_is_verified_and_an_unknown_one_refused_at_once(certificate: tuple[Path, Path]) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
     points, ticket, labels = question(5)

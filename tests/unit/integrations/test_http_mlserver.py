@@ -11,10 +11,12 @@ import threading
 import time
 import venv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from present import present
 
 httpx = pytest.importorskip("httpx", reason="httpx is not installed: it is in the extra http")
 
@@ -55,14 +57,14 @@ class Twin:
     device = torch.device("cpu")
 
     def ask(self, points: torch.Tensor, ticket: Ticket) -> torch.Tensor:
-        image, serial = ticket.image.numpy(), ticket.serial.numpy()
+        image, serial = ticket.image.numpy(), present(ticket.serial).numpy()
         flips = (image * 7919 + serial * 104729) * 2654435761 % (1 << 32) >> 16
         labels = (points.numpy().astype(np.float64).sum(axis=1) > 0).astype(np.int64) ^ (flips % 10 == 0)
         return torch.from_numpy(labels.astype(np.int64))
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory) -> Path:
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment with MLServer, whose pins do not agree with ours."""
     if os.environ.get(READY_ENVIRONMENT):
         return Path(os.environ[READY_ENVIRONMENT]) / "bin"
@@ -118,10 +120,12 @@ class MLServer:
         return [tuple(map(int, line.split())) for line in lines]
 
 
-def test_an_attack_on_a_real_mlserver_survives_its_kill_and_equals_the_one_in_process(environment, tmp_path):
+def test_an_attack_on_a_real_mlserver_survives_its_kill_and_equals_the_one_in_process(
+    environment: Any, tmp_path: Path
+) -> None:
     generator = torch.Generator().manual_seed(0)
     images = (0.05 + 0.2 * torch.rand(3, DIMENSION, generator=generator)).numpy()
-    options = {"attack": "psj", "starts": -images, "bounds": (-1, 1), "budget": 400, "seed": 2}
+    options: dict[str, Any] = {"attack": "psj", "starts": -images, "bounds": (-1, 1), "budget": 400, "seed": 2}
     here = psj.evaluate(Twin(), images, [1, 1, 1], **options)
 
     server = MLServer(environment, tmp_path)

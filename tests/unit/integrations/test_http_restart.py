@@ -12,10 +12,12 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from present import present
 
 pytest.importorskip("httpx", reason="httpx is not installed: it is in the extra http")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: it is in the extra serve")
@@ -40,18 +42,18 @@ class Server:
         command += ["--port", str(self.port), "--log", str(self.log)]
         environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-        said = self.process.stdout.readline()
-        self.url = re.search(r"http://127\.0\.0\.1:(\d+)/\S+", said)[0]
-        self.port = int(re.search(r":(\d+)/", self.url)[1])
+        said = present(self.process.stdout).readline()
+        self.url = present(re.search(r"http://127\.0\.0\.1:(\d+)/\S+", said))[0]
+        self.port = int(present(re.search(r":(\d+)/", self.url))[1])
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(STARTED)
-        self.process.stdout.close()
+        present(self.process.stdout).close()
 
     def answered(self) -> list[tuple[int, int]]:
         """The addresses (image, number) of all queries that were answered, in order, by all lives."""
-        found = []
+        found: list[Any] = []
         for line in self.log.read_text().splitlines() if self.log.exists() else []:
             record = json.loads(line)
             found += zip(record["image"], record["serial"], strict=True)
@@ -69,10 +71,16 @@ class Server:
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.slow)])
-def test_a_killed_server_costs_no_answer_and_changes_no_result(tmp_path, kills):
+def test_a_killed_server_costs_no_answer_and_changes_no_result(tmp_path: Path, kills: int) -> None:
     images, labels = psj.zoo.mnist_images(3)
     pool = psj.Pool(*map(torch.from_numpy, psj.zoo.mnist_images(50)))
-    options = {"attack": "hsj", "starts": pool, "budget": 120 if kills == 1 else 400, "seed": 5, "verdict": 20}
+    options: dict[str, Any] = {
+        "attack": "hsj",
+        "starts": pool,
+        "budget": 120 if kills == 1 else 400,
+        "seed": 5,
+        "verdict": 20,
+    }
     here = psj.evaluate(psj.zoo.mnist_model(), images, labels, noise="flip:0.1", **options)
 
     server = Server(tmp_path / "answered.jsonl")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ WAIT = 120_000  # milliseconds, for machines with other work to do
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator:
+def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield opened
@@ -32,10 +34,11 @@ def browser() -> Iterator:
 class Visitor:
     """A page in the browser, all that it complained about, and all that it asked for."""
 
-    def __init__(self, browser, link: str, width: int = 1200, scheme: str = "light") -> None:
+    def __init__(self, browser: Any, link: str, width: int = 1200, scheme: str = "light") -> None:
         self.page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
         self.page.set_default_timeout(WAIT)
-        self.complaints, self.asked = [], []
+        self.complaints: list[str] = []
+        self.asked: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
@@ -68,7 +71,9 @@ class Visitor:
         return most
 
 
-def test_an_attack_is_answered_to_its_end_over_a_closed_browser_and_a_killed_server(browser, tmp_path):
+def test_an_attack_is_answered_to_its_end_over_a_closed_browser_and_a_killed_server(
+    browser: Any, tmp_path: Path
+) -> None:
     person, budget = Person(0.1), 30
     study = study_in(tmp_path, budget)
     attacking = Attacking(study, budget=budget)
@@ -106,7 +111,9 @@ def test_an_attack_is_answered_to_its_end_over_a_closed_browser_and_a_killed_ser
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (390, "dark")])
-def test_the_page_is_whole_and_shows_the_start_on_request(browser, tmp_path, width, scheme):
+def test_the_page_is_whole_and_shows_the_start_on_request(
+    browser: Any, tmp_path: Path, width: int, scheme: str
+) -> None:
     study = study_in(tmp_path)
     Attacking(study)
     with page_of(study) as (_, link):
@@ -134,7 +141,7 @@ def test_the_page_is_whole_and_shows_the_start_on_request(browser, tmp_path, wid
     study.close()
 
 
-def test_a_page_of_another_origin_can_neither_read_nor_answer(browser, tmp_path):
+def test_a_page_of_another_origin_can_neither_read_nor_answer(browser: Any, tmp_path: Path) -> None:
     study = study_in(tmp_path)
     Attacking(study)
     with page_of(study) as (_, link):

@@ -11,9 +11,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from present import present
 
 httpx = pytest.importorskip("httpx", reason="httpx is not installed: it is in the extra http")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: it is in the extra serve")
@@ -22,13 +24,15 @@ from http_toys import OVER  # noqa: E402
 from human_toys import TOKEN, Attacking, InProcess, Person, attack, material, page_of, pixels, study_in  # noqa: E402
 
 import popskipjump as psj  # noqa: E402
+from popskipjump.integrations.human.study import Study  # noqa: E402
 
 SOURCE = Path(psj.__file__).parents[1]
 
 
-def work(study, people: dict[str, Person], most: int = 500, until: int | None = None) -> list[dict]:
+def work(study: Study, people: dict[str, Person], most: int = 500, until: int | None = None) -> list[dict[str, Any]]:
     """Let people answer in turns until the study is done, or so many questions were answered: what they were shown."""
-    shown, deadline = [], time.monotonic() + OVER
+    shown: list[dict[str, Any]] = []
+    deadline = time.monotonic() + OVER
     for turn in itertools.count():
         name = list(people)[turn % len(people)]
         state = study.next(name)
@@ -45,7 +49,7 @@ def work(study, people: dict[str, Person], most: int = 500, until: int | None = 
     return shown
 
 
-def test_an_attack_on_people_ends_where_the_same_answers_lead_in_process(tmp_path):
+def test_an_attack_on_people_ends_where_the_same_answers_lead_in_process(tmp_path: Path) -> None:
     study = study_in(tmp_path, budget=60)
     attacking = Attacking(study, budget=60)
     work(study, {"anna": Person(0.1)})
@@ -58,7 +62,7 @@ def test_an_attack_on_people_ends_where_the_same_answers_lead_in_process(tmp_pat
     study.close()
 
 
-def test_a_killed_study_loses_no_answer_and_asks_none_again(tmp_path):
+def test_a_killed_study_loses_no_answer_and_asks_none_again(tmp_path: Path) -> None:
     first = study_in(tmp_path, catch_every=0)
     attacking = Attacking(first)
     work(first, {"anna": Person(0.1)}, until=17)
@@ -77,7 +81,7 @@ def test_a_killed_study_loses_no_answer_and_asks_none_again(tmp_path):
     second.close()
 
 
-def test_no_picture_is_shown_twice_in_a_row(tmp_path):
+def test_no_picture_is_shown_twice_in_a_row(tmp_path: Path) -> None:
     study = study_in(tmp_path)
     attacking = Attacking(study)
     shown = work(study, {"anna": Person(0.0)})
@@ -89,7 +93,7 @@ def test_no_picture_is_shown_twice_in_a_row(tmp_path):
     study.close()
 
 
-def test_catch_trials_find_out_who_does_not_look(tmp_path):
+def test_catch_trials_find_out_who_does_not_look(tmp_path: Path) -> None:
     study = study_in(tmp_path, budget=60, catch_every=3)
     attacking = Attacking(study, budget=60)
     work(study, {"attentive": Person(0.0), "careless": Person(0.5, seed=4)})
@@ -102,7 +106,7 @@ def test_catch_trials_find_out_who_does_not_look(tmp_path):
     study.close()
 
 
-def test_second_opinions_measure_disagreement_as_noise(tmp_path):
+def test_second_opinions_measure_disagreement_as_noise(tmp_path: Path) -> None:
     study = study_in(tmp_path, budget=200, second_every=2, catch_every=0)
     attacking = Attacking(study, budget=200)
     work(study, {"a": Person(0.2, seed=1), "b": Person(0.2, seed=2)}, most=2000)
@@ -114,7 +118,7 @@ def test_second_opinions_measure_disagreement_as_noise(tmp_path):
     study.close()
 
 
-def test_two_people_never_answer_the_same_query(tmp_path):
+def test_two_people_never_answer_the_same_query(tmp_path: Path) -> None:
     study = study_in(tmp_path, second_every=0, catch_every=0)
     attacking = Attacking(study)
     shown = work(study, {"a": Person(0.0), "b": Person(0.0)})
@@ -123,7 +127,7 @@ def test_two_people_never_answer_the_same_query(tmp_path):
     study.close()
 
 
-def test_cannot_tell_is_a_coin_that_falls_alike_on_every_replay(tmp_path):
+def test_cannot_tell_is_a_coin_that_falls_alike_on_every_replay(tmp_path: Path) -> None:
     study = study_in(tmp_path, catch_every=0)
     attacking = Attacking(study)
 
@@ -142,7 +146,7 @@ def test_cannot_tell_is_a_coin_that_falls_alike_on_every_replay(tmp_path):
     again.close()
 
 
-def test_a_folder_of_another_study_and_a_damaged_file_are_refused_untouched(tmp_path):
+def test_a_folder_of_another_study_and_a_damaged_file_are_refused_untouched(tmp_path: Path) -> None:
     study_in(tmp_path).close()
     file = tmp_path / "answers.jsonl"
     before = file.read_bytes()
@@ -154,7 +158,7 @@ def test_a_folder_of_another_study_and_a_damaged_file_are_refused_untouched(tmp_
         study_in(tmp_path)
 
 
-def test_pictures_that_cannot_be_drawn_are_refused(tmp_path):
+def test_pictures_that_cannot_be_drawn_are_refused(tmp_path: Path) -> None:
     from popskipjump.integrations.human import Material, Study
 
     flat = Material(np.zeros((1, 5), np.float32), np.zeros(1, np.int64), np.ones((1, 5), np.float32))
@@ -179,7 +183,9 @@ def test_pictures_that_cannot_be_drawn_are_refused(tmp_path):
         ({"kind": "text/plain"}, 400),
     ],
 )
-def test_the_page_answers_nobody_without_token_host_origin_and_sense(tmp_path, change, expected):
+def test_the_page_answers_nobody_without_token_host_origin_and_sense(
+    tmp_path: Path, change: dict[str, Any], expected: int
+) -> None:
     study = study_in(tmp_path)
     with page_of(study) as (origin, _):
         headers = {"Origin": change.get("origin", origin), "Content-Type": change.get("kind", "application/json")}
@@ -196,7 +202,7 @@ def test_the_page_answers_nobody_without_token_host_origin_and_sense(tmp_path, c
 
 
 @pytest.mark.parametrize("answer", ["class:2", "class:-1", "yes", "", 3, None, "class:1" + "0" * 30])
-def test_an_answer_that_the_page_does_not_offer_is_refused(tmp_path, answer):
+def test_an_answer_that_the_page_does_not_offer_is_refused(tmp_path: Path, answer: Any) -> None:
     study = study_in(tmp_path)
     Attacking(study)
     state = {"state": "wait"}
@@ -213,7 +219,7 @@ def test_an_answer_that_the_page_does_not_offer_is_refused(tmp_path, answer):
 
 
 @pytest.mark.slow
-def test_the_command_is_killed_and_continued_with_the_same_folder(tmp_path):
+def test_the_command_is_killed_and_continued_with_the_same_folder(tmp_path: Path) -> None:
     what = material(2)
     images = np.concatenate((what.images, what.starts))
     np.savez(tmp_path / "small.npz", images=images, labels=np.array([0, 0, 1, 1]))
@@ -223,7 +229,7 @@ def test_the_command_is_killed_and_continued_with_the_same_folder(tmp_path):
     answered, person, output = 0, Person(0.1), ""
     for stop_after in (8, 1000):
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-        link = re.search(r"(http://[\d.:]+)/\S+", process.stdout.readline())
+        link = present(re.search(r"(http://[\d.:]+)/\S+", present(process.stdout).readline()))
         with httpx.Client(base_url=link[0], headers={"Origin": link[1]}, trust_env=False, timeout=30) as client:
             for _ in range(2000):
                 state = client.post("next", json={"person": "anna"}).json()
@@ -236,7 +242,7 @@ def test_the_command_is_killed_and_continued_with_the_same_folder(tmp_path):
         if stop_after == 8:
             process.send_signal(signal.SIGKILL)
             process.wait(30)
-            process.stdout.close()
+            present(process.stdout).close()
         else:
             output, _ = process.communicate(timeout=60)
     assert process.returncode == 0

@@ -6,6 +6,10 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from ray_toys import Broken, Deadly, FailsOnOne, Slow
@@ -13,7 +17,8 @@ from run_toys import IMAGES, Logging, everything, source_with, spec_of
 
 from popskipjump import EngineError, InputError, OracleError, Status
 from popskipjump.runs.collect import collect, complete, resume, source_of
-from popskipjump.storage import info
+from popskipjump.runs.source import Source
+from popskipjump.storage import RunSpec, info
 
 pytest.importorskip("ray", reason="Ray is not installed")
 from popskipjump.integrations.ray import RayEngine
@@ -27,29 +32,32 @@ MNIST = range(20, 28)
 
 
 @pytest.fixture(scope="module")
-def ray():
+def ray() -> Iterator[ModuleType]:
     """One local Ray for all tests: to start one takes seconds."""
     with connected(None, 3, 0, 64 << 20) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def mnist():
+def mnist() -> tuple[Source, RunSpec]:
     source = source_of()
     return source, source.spec(attack="psj", noise="flip:0.1", budget=400, verdict=5)
 
 
 @pytest.fixture(scope="module")
-def in_one_process(tmp_path_factory, mnist):
+def in_one_process(tmp_path_factory: pytest.TempPathFactory, mnist: tuple[Source, RunSpec]) -> dict[str, bytes]:
     source, spec = mnist
     return everything(collect(spec, MNIST, tmp_path_factory.mktemp("here"), source=source))
 
 
 @pytest.mark.parametrize("engine", [RayEngine(workers=1), RayEngine(workers=2, shard=3)])
-def test_one_process_one_worker_and_two_workers_give_the_same_bits(tmp_path, ray, mnist, in_one_process, engine):
+def test_one_process_one_worker_and_two_workers_give_the_same_bits(
+    tmp_path: Path, ray: ModuleType, mnist: tuple[Source, RunSpec], in_one_process: dict[str, bytes], engine: RayEngine
+) -> None:
     source, spec = mnist
-    counts, progress = [], []
-    options = {"on_queries": counts.append, "on_progress": progress.append}
+    counts: list[int] = []
+    progress: list[Any] = []
+    options: dict[str, Any] = {"on_queries": counts.append, "on_progress": progress.append}
     data = collect(spec, MNIST, tmp_path, source=source, engine=engine, **options)
     assert everything(data) == in_one_process
     assert sum(counts) == data.queries.sum()
@@ -59,12 +67,12 @@ def test_one_process_one_worker_and_two_workers_give_the_same_bits(tmp_path, ray
     assert not list((tmp_path / spec.digest / "workers").iterdir())
 
 
-def calls_in(log) -> list[tuple[int, list[str]]]:
+def calls_in(log: Path) -> list[tuple[int, list[str]]]:
     lines = log.read_text().splitlines() if log.exists() else []
     return [(int(line.split()[0]), line.split()[1:]) for line in lines]
 
 
-def asked_again(calls) -> int:
+def asked_again(calls: Any) -> int:
     """Queries asked twice, but for those of each process's last call, whose answers may not have arrived."""
     last = {process: place for place, (process, _) in enumerate(calls)}
     seen: dict[str, int] = {}
@@ -76,7 +84,7 @@ def asked_again(calls) -> int:
     return again
 
 
-def kill_a_worker_after(log, count: int, killed: list[int]) -> threading.Thread:
+def kill_a_worker_after(log: Path, count: int, killed: list[int]) -> threading.Thread:
     def wait_and_kill() -> None:
         end = time.monotonic() + 60
         while time.monotonic() < end and len(calls_in(log)) < count:
@@ -91,9 +99,10 @@ def kill_a_worker_after(log, count: int, killed: list[int]) -> threading.Thread:
 
 
 @pytest.mark.slow
-def test_a_killed_worker_loses_only_the_call_in_flight(tmp_path, ray):
+def test_a_killed_worker_loses_only_the_call_in_flight(tmp_path: Path, ray: ModuleType) -> None:
     expected = collect(spec_of(source_with(None)), range(IMAGES), tmp_path / "whole", source=source_with(Logging()))
-    source, log, killed = source_with(Slow(str(tmp_path / "log"))), tmp_path / "log", []
+    source, log = source_with(Slow(str(tmp_path / "log"))), tmp_path / "log"
+    killed: list[int] = []
     thread = kill_a_worker_after(log, 40, killed)
     data = collect(
         spec_of(source), range(IMAGES), tmp_path / "ray", source=source, engine=RayEngine(workers=2, shard=3)
@@ -120,7 +129,7 @@ class Interrupting:
 
 
 @pytest.mark.slow
-def test_a_run_interrupted_on_ray_goes_on_in_one_process_and_back(tmp_path, ray):
+def test_a_run_interrupted_on_ray_goes_on_in_one_process_and_back(tmp_path: Path, ray: ModuleType) -> None:
     expected = collect(spec_of(source_with(None)), range(IMAGES), tmp_path / "whole", source=source_with(Logging()))
     log = tmp_path / "log"
     source = source_with(Slow(str(log)))
@@ -137,7 +146,7 @@ def test_a_run_interrupted_on_ray_goes_on_in_one_process_and_back(tmp_path, ray)
 
 
 @pytest.mark.slow
-def test_a_classifier_that_fails_in_the_workers_can_be_mended(tmp_path, ray):
+def test_a_classifier_that_fails_in_the_workers_can_be_mended(tmp_path: Path, ray: ModuleType) -> None:
     source, engine = source_with(Broken()), RayEngine(workers=2)
     with pytest.raises(OracleError, match="no answer"):
         collect(spec_of(source), range(3), tmp_path, source=source, engine=engine)
@@ -147,7 +156,7 @@ def test_a_classifier_that_fails_in_the_workers_can_be_mended(tmp_path, ray):
 
 
 @pytest.mark.slow
-def test_an_image_on_which_the_classifier_fails_does_not_end_the_others(tmp_path, ray):
+def test_an_image_on_which_the_classifier_fails_does_not_end_the_others(tmp_path: Path, ray: ModuleType) -> None:
     source = source_with(FailsOnOne())
     data = collect(spec_of(source), range(3, 7), tmp_path, source=source, engine=RayEngine(workers=2, shard=1))
     assert data.status == [Status.FINISHED, Status.ORACLE_FAILED, Status.FINISHED, Status.FINISHED]
@@ -155,7 +164,7 @@ def test_an_image_on_which_the_classifier_fails_does_not_end_the_others(tmp_path
 
 
 @pytest.mark.slow
-def test_an_image_that_kills_every_worker_is_named_and_the_others_are_kept(tmp_path, ray):
+def test_an_image_that_kills_every_worker_is_named_and_the_others_are_kept(tmp_path: Path, ray: ModuleType) -> None:
     source = source_with(Deadly())
     spec = spec_of(source)
     with pytest.raises(EngineError, match="images 4 died again and again"):
@@ -163,9 +172,9 @@ def test_an_image_that_kills_every_worker_is_named_and_the_others_are_kept(tmp_p
     assert info(tmp_path / spec.digest).finished == 3
 
 
-def test_a_model_that_cannot_be_sent_is_refused_with_a_way_out(tmp_path, ray):
+def test_a_model_that_cannot_be_sent_is_refused_with_a_way_out(tmp_path: Path, ray: ModuleType) -> None:
     class Unsendable(Logging):
-        def __reduce__(self):
+        def __reduce__(self) -> tuple[Any, ...]:
             raise TypeError("a lock")
 
     source = source_with(Unsendable())
@@ -174,6 +183,6 @@ def test_a_model_that_cannot_be_sent_is_refused_with_a_way_out(tmp_path, ray):
 
 
 @pytest.mark.parametrize("choices", [{"workers": 0}, {"cpus": 0}, {"gpus": -1}, {"shard": 1.5}, {"retries": True}])
-def test_numbers_that_make_no_sense_are_refused(choices):
+def test_numbers_that_make_no_sense_are_refused(choices: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         RayEngine(**choices)

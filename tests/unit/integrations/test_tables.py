@@ -71,7 +71,7 @@ def test_breast_cancer_with_flips_ends_near_the_noiseless_result(kind: str) -> N
     for noise in (None, "flip:0.05"):
         checked = Checked(model, space)
         oracle = psj.FunctionModel(checked, classes=2)
-        report = psj.evaluate(
+        report: Any = psj.evaluate(
             oracle, rows[chosen], labels[chosen], "psj", noise, starts=pool, space=space, budget=300, verdict=5
         )
         space.check(report.points)
@@ -94,7 +94,7 @@ def test_a_frame_goes_in_and_a_frame_with_its_dtypes_comes_out() -> None:
         asked.append(rows)
         return np.asarray(model.predict(rows))
 
-    report = psj.evaluate(
+    report: Any = psj.evaluate(
         predict, some, truth, "hsj", starts=psj.Pool(frame, labels), space=space, budget=150, verdict=5
     )
     for seen in (report.frame, *asked):
@@ -110,7 +110,7 @@ def test_an_estimator_of_a_frame_is_asked_through_predict_and_its_classes_are_kn
     frame, labels = _wine()
     model = _pipeline(frame).fit(frame, labels)
     space = psj.Space.from_frame(frame)
-    report = psj.evaluate(model, frame[:2], labels[:2], "hsj", "flip:0.05", space=space, budget=60, verdict=0)
+    report: Any = psj.evaluate(model, frame[:2], labels[:2], "hsj", "flip:0.05", space=space, budget=60, verdict=0)
     assert len(report.frame) == 2
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from popskipjump.errors import InputError, UnknownNameError
@@ -20,6 +22,7 @@ from popskipjump.noise import (
     describe,
     noise_of,
 )
+from popskipjump.oracles import NoiseModel
 
 
 @pytest.mark.parametrize(
@@ -45,7 +48,7 @@ from popskipjump.noise import (
         (None, None),
     ],
 )
-def test_a_spelling_gives_its_noise(spec, expected):
+def test_a_spelling_gives_its_noise(spec: str | None, expected: NoiseModel) -> None:
     assert noise_of(spec) == expected
 
 
@@ -67,7 +70,7 @@ def test_a_spelling_gives_its_noise(spec, expected):
     ],
     ids=str,
 )
-def test_a_description_reads_back(noise):
+def test_a_description_reads_back(noise: NoiseModel) -> None:
     assert noise_of(describe(noise)) == noise
 
 
@@ -83,32 +86,32 @@ def test_a_description_reads_back(noise):
         (Jpeg(5, 50), "jpeg:5,50"),
     ],
 )
-def test_a_description_is_what_one_would_type(noise, text):
+def test_a_description_is_what_one_would_type(noise: NoiseModel, text: str) -> None:
     assert describe(noise) == text
 
 
-def test_a_spelling_is_described_in_its_canonical_form():
+def test_a_spelling_is_described_in_its_canonical_form() -> None:
     assert describe("Crop:24") == "cropping:24"
 
 
-def test_an_ensemble_is_described_by_its_size():
+def test_an_ensemble_is_described_by_its_size() -> None:
     assert describe(Ensemble([len, len])) == "ensemble of 3"
     assert describe(Switching([len, len], 50)) == "ensemble of 3, one for 50 queries"
 
 
-def test_a_noise_model_is_taken_as_it_is():
+def test_a_noise_model_is_taken_as_it_is() -> None:
     noise = Flip(0.2)
     assert noise_of(noise) is noise
 
 
 @pytest.mark.parametrize("spec", ["flop:0.1", "", ":0.1", "0.1", "none:3", "ensemble:2"])
-def test_an_unknown_name_lists_the_known_ones_with_their_form(spec):
+def test_an_unknown_name_lists_the_known_ones_with_their_form(spec: str) -> None:
     with pytest.raises(UnknownNameError, match=r"boundary-defence:0.9,2, cropping:24, .*, jpeg:5,50, logit:1, none, "):
         noise_of(spec)
 
 
 @pytest.mark.parametrize("spec", ["flip", "flip:", "flip:many", "flip:0.1:2"])
-def test_a_missing_number_shows_the_expected_form(spec):
+def test_a_missing_number_shows_the_expected_form(spec: str) -> None:
     with pytest.raises(InputError, match=r'as in "flip:0\.1"'):
         noise_of(spec)
 
@@ -116,7 +119,7 @@ def test_a_missing_number_shows_the_expected_form(spec):
 @pytest.mark.parametrize(
     "spec", ["resize-pad:0.9", "resize-pad:0.9,", "resize-pad:0.9,1,0,0", "resize-pad:0.9,all", "resize-pad"]
 )
-def test_missing_values_show_how_many_are_needed(spec):
+def test_missing_values_show_how_many_are_needed(spec: str) -> None:
     with pytest.raises(InputError, match=r'2 to 3 values with commas between them .* as in "resize-pad:0\.8,1"'):
         noise_of(spec)
 
@@ -139,18 +142,18 @@ def test_missing_values_show_how_many_are_needed(spec):
         "jpeg:50,nan",
     ],
 )
-def test_a_defence_with_a_value_out_of_range_is_an_error(spec):
+def test_a_defence_with_a_value_out_of_range_is_an_error(spec: str) -> None:
     with pytest.raises(InputError, match="must"):
         noise_of(spec)
 
 
 @pytest.mark.parametrize("spec", ["flip:2", "flip:nan", "cropping:2.5", "cropping:nan", "cropping:inf", "logit:-1"])
-def test_a_number_out_of_range_is_an_error(spec):
+def test_a_number_out_of_range_is_an_error(spec: str) -> None:
     with pytest.raises(InputError, match="must be"):
         noise_of(spec)
 
 
 @pytest.mark.parametrize("spec", [0.1, ["flip:0.1"], object()])
-def test_something_else_is_an_error(spec):
+def test_something_else_is_an_error(spec: Any) -> None:
     with pytest.raises(InputError, match="noise must be a spelling"):
         noise_of(spec)

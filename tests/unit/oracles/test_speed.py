@@ -1,6 +1,10 @@
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from popskipjump import zoo
 from popskipjump.errors import InputError
@@ -9,7 +13,11 @@ from popskipjump.oracles import FastForward, TorchModel, threads
 from popskipjump.rng import Key, uniform
 
 
-def points(count, seed=0):
+def is_tracing() -> bool:
+    return bool(torch._C._is_tracing())  # torch.jit.is_tracing has no types
+
+
+def points(count: int, seed: int = 0) -> Tensor:
     images = torch.from_numpy(zoo.mnist_images(1000)[0])
     pick = torch.arange(count) % len(images)
     noise = uniform(Key(seed).roots(torch.arange(count)), 784).reshape(-1, 1, 28, 28)
@@ -17,7 +25,7 @@ def points(count, seed=0):
     return (1 - share) * images[pick] + share * noise
 
 
-def test_the_frozen_net_gives_the_labels_of_the_plain_one_on_10000_points_but_for_ties():
+def test_the_frozen_net_gives_the_labels_of_the_plain_one_on_10000_points_but_for_ties() -> None:
     plain, fast = TorchModel(zoo.mnist_model()), TorchModel(zoo.mnist_model(), optimize=True)
     for part in torch.split(points(10_000), 500):
         with torch.no_grad():
@@ -25,13 +33,14 @@ def test_the_frozen_net_gives_the_labels_of_the_plain_one_on_10000_points_but_fo
         top = logits.topk(2, dim=1).values
         differs = fast.labels(part) != logits.argmax(dim=1)
         assert bool(((top[:, 0] - top[:, 1])[differs] < 1e-4).all())
+    assert isinstance(fast.forward, FastForward)
     assert fast.forward.state == "frozen"
 
 
-def test_a_module_that_cannot_be_traced_answers_as_it_is():
+def test_a_module_that_cannot_be_traced_answers_as_it_is() -> None:
     class Moody(nn.Module):
-        def forward(self, x):
-            if not isinstance(x, torch.Tensor) or torch.jit.is_tracing():
+        def forward(self, x: Tensor) -> Tensor:
+            if not isinstance(x, torch.Tensor) or is_tracing():
                 raise RuntimeError("not traceable")
             return x.flatten(1)[:, :3]
 
@@ -41,14 +50,14 @@ def test_a_module_that_cannot_be_traced_answers_as_it_is():
     assert fast.state.startswith("plain: the module cannot be traced")
 
 
-def test_a_frozen_copy_that_differs_is_not_used():
+def test_a_frozen_copy_that_differs_is_not_used() -> None:
     class Branch(nn.Module):
-        def __init__(self):
+        def __init__(self) -> None:
             super().__init__()
             self.weight = nn.Parameter(torch.eye(4))
 
-        def forward(self, x):
-            return x @ self.weight if torch.jit.is_tracing() else 2 * x @ self.weight
+        def forward(self, x: Tensor) -> Tensor:
+            return x @ self.weight if is_tracing() else 2 * x @ self.weight
 
     fast = FastForward(Branch().eval())
     x = torch.ones(3, 4)
@@ -56,7 +65,7 @@ def test_a_frozen_copy_that_differs_is_not_used():
     assert fast.state == "plain: the frozen copy answers differently"
 
 
-def test_an_optimised_model_still_has_gradients_and_dropout():
+def test_an_optimised_model_still_has_gradients_and_dropout() -> None:
     plain, fast = TorchModel(zoo.mnist_model()), TorchModel(zoo.mnist_model(), optimize=True)
     part = points(20)
     labels = plain.labels(part)
@@ -67,7 +76,7 @@ def test_an_optimised_model_still_has_gradients_and_dropout():
     assert not torch.equal(Dropout(0.9).sample(fast, part, roots), labels)
 
 
-def test_threads_are_set_inside_and_restored_outside():
+def test_threads_are_set_inside_and_restored_outside() -> None:
     before = torch.get_num_threads()
     with threads(before + 1):
         assert torch.get_num_threads() == before + 1
@@ -77,6 +86,6 @@ def test_threads_are_set_inside_and_restored_outside():
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, True])
-def test_a_number_of_threads_that_is_none_is_refused(count):
+def test_a_number_of_threads_that_is_none_is_refused(count: Any) -> None:
     with pytest.raises(InputError, match="threads must be a whole number"), threads(count):
         pass

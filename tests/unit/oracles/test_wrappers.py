@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 import torch
+from present import present
+from torch import Tensor
 
 from popskipjump.errors import InputError
 from popskipjump.oracles import (
@@ -11,6 +14,7 @@ from popskipjump.oracles import (
     Counted,
     Ledger,
     MajorityVote,
+    Oracle,
     PlanarSigmoid,
     Plane,
     Recorded,
@@ -24,9 +28,11 @@ class Script:
     """Gives the answers it was told, in order, and remembers what it was asked."""
 
     def __init__(self, *answers: int) -> None:
-        self.answers, self.tickets, self.points = list(answers), [], []
+        self.answers = list(answers)
+        self.tickets: list[Ticket] = []
+        self.points: list[Tensor] = []
 
-    def ask(self, points, ticket):
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         self.tickets.append(ticket)
         self.points.append(points)
         now, self.answers = self.answers[: len(points)], self.answers[len(points) :]
@@ -49,18 +55,18 @@ def rows(*values: int) -> torch.Tensor:
         ((0, 9, 9, 0, 7, 9), 9),
     ],
 )
-def test_the_most_frequent_label_wins_and_the_earliest_of_equals(votes, winner):
+def test_the_most_frequent_label_wins_and_the_earliest_of_equals(votes: tuple[int, ...], winner: int) -> None:
     assert MajorityVote(Script(*votes), len(votes)).ask(torch.zeros(1, 1), Ticket(rows(0))).tolist() == [winner]
 
 
-def test_winners_agree_with_counting_by_hand():
+def test_winners_agree_with_counting_by_hand() -> None:
     answers = integers(Key(0).roots(torch.arange(300)), 6, 4)
     expected = [Counter(row).most_common(1)[0][0] for row in answers.tolist()]  # a Counter keeps the first of equals
     vote = MajorityVote(Script(*answers.flatten().tolist()), 6)
     assert vote.ask(torch.zeros(300, 1), Ticket(torch.arange(300))).tolist() == expected
 
 
-def test_votes_on_one_point_are_asked_next_to_each_other():
+def test_votes_on_one_point_are_asked_next_to_each_other() -> None:
     script = Script(*[0] * 6)
     MajorityVote(script, 3).ask(torch.tensor([[1.0], [2.0]]), Ticket(rows(4, 7)))
     assert script.points[0].flatten().tolist() == [1, 1, 1, 2, 2, 2]
@@ -68,14 +74,14 @@ def test_votes_on_one_point_are_asked_next_to_each_other():
     assert script.tickets[0].serial is None
 
 
-def test_numbered_queries_stay_numbered_apart():
+def test_numbered_queries_stay_numbered_apart() -> None:
     script = Script(*[0] * 6)
     MajorityVote(script, 3).ask(torch.zeros(2, 1), Ticket(rows(4, 4), rows(5, 6)))
-    assert script.tickets[0].serial.tolist() == [15, 16, 17, 18, 19, 20]
+    assert present(script.tickets[0].serial).tolist() == [15, 16, 17, 18, 19, 20]
 
 
 @pytest.mark.parametrize("votes", [0, -1, 2.5, True, float("inf"), float("nan"), "three"])
-def test_votes_that_are_no_positive_whole_number_are_an_error(votes):
+def test_votes_that_are_no_positive_whole_number_are_an_error(votes: Any) -> None:
     with pytest.raises(InputError, match="votes must be a whole number of at least 1"):
         MajorityVote(Script(), votes)
 
@@ -90,7 +96,7 @@ def questions() -> list[tuple[torch.Tensor, Ticket]]:
     return [(uniform(Key(9).child(i).roots(torch.arange(len(r))), 2), Ticket(r)) for i, r in enumerate(images)]
 
 
-def run(oracle) -> list[list[int]]:
+def run(oracle: Oracle) -> list[list[int]]:
     counted = Counted(oracle, Ledger(2), rows(30, 40))
     return [counted.ask(points, ticket).tolist() for points, ticket in questions()]
 
@@ -100,18 +106,18 @@ def plane() -> Plane:
     return Plane(torch.tensor([1.0, -1.0]))
 
 
-def test_a_record_holds_each_images_answers_in_order(plane):
+def test_a_record_holds_each_images_answers_in_order(plane: Any) -> None:
     recorded = Recorded(noisy(plane))
     seen = run(recorded)
     answers = {image: labels.tolist() for image, labels in recorded.answers().items()}
     assert answers == {30: [seen[0][0], seen[0][1], seen[2][0]], 40: [seen[0][2], seen[1][0], *seen[2][1:]]}
 
 
-def test_a_record_changes_no_answer(plane):
+def test_a_record_changes_no_answer(plane: Any) -> None:
     assert run(Recorded(noisy(plane))) == run(noisy(plane))
 
 
-def test_a_record_keeps_points_only_if_asked_to(plane):
+def test_a_record_keeps_points_only_if_asked_to(plane: Any) -> None:
     without, with_points = Recorded(noisy(plane)), Recorded(noisy(plane), keep_points=True)
     run(without)
     run(with_points)
@@ -119,21 +125,21 @@ def test_a_record_keeps_points_only_if_asked_to(plane):
     assert all(torch.equal(kept, asked) for kept, (asked, _) in zip(with_points.calls(), questions(), strict=True))
 
 
-def test_kept_points_do_not_follow_later_changes():
+def test_kept_points_do_not_follow_later_changes() -> None:
     recorded, points = Recorded(Script(0), keep_points=True), torch.zeros(1, 1)
     recorded.ask(points, Ticket(rows(0), rows(0)))
     points += 1
     assert recorded.calls()[0].tolist() == [[0.0]]
 
 
-def test_a_replay_of_a_full_record_asks_nothing(plane):
+def test_a_replay_of_a_full_record_asks_nothing(plane: Any) -> None:
     recorded = Recorded(noisy(plane))
     expected = run(recorded)
     assert run(Replay(recorded.answers())) == expected
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2])
-def test_a_replay_of_half_a_record_goes_on_where_it_ends(plane, kept):
+def test_a_replay_of_half_a_record_goes_on_where_it_ends(plane: Any, kept: int) -> None:
     recorded = Recorded(noisy(plane))
     expected = run(recorded)
     half = {image: labels[:kept] for image, labels in recorded.answers().items()}
@@ -142,7 +148,7 @@ def test_a_replay_of_half_a_record_goes_on_where_it_ends(plane, kept):
     assert {image: len(labels) for image, labels in rest.answers().items()} == {30: 3 - kept, 40: 5 - kept}
 
 
-def test_a_replay_knows_only_its_images(plane):
+def test_a_replay_knows_only_its_images(plane: Any) -> None:
     recorded = Recorded(noisy(plane))
     expected = run(recorded)
     one = {30: recorded.answers()[30]}
@@ -151,11 +157,11 @@ def test_a_replay_knows_only_its_images(plane):
     assert list(rest.answers()) == [40]
 
 
-def test_a_record_that_ends_early_is_an_error_without_an_oracle_to_go_on(plane):
+def test_a_record_that_ends_early_is_an_error_without_an_oracle_to_go_on(plane: Any) -> None:
     with pytest.raises(InputError, match="pass `then=`"):
         run(Replay({30: rows(0)}))
 
 
-def test_a_replay_above_the_ledger_is_an_error():
+def test_a_replay_above_the_ledger_is_an_error() -> None:
     with pytest.raises(InputError, match="below the ledger"):
         Replay({}).ask(torch.zeros(1, 1), Ticket(rows(0)))

@@ -10,13 +10,16 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from run_toys import IMAGES, Logging, source_with, spec_of
 
 from popskipjump.runs import collect as runner
 from popskipjump.storage import Database, Journal, folder
+from popskipjump.storage.arrays import write_arrays
 from popskipjump.storage.records import MARKER
 
 KILLS = 10
@@ -32,43 +35,44 @@ def work(root: Path, log: Path, moment: str) -> None:
 
 def die_at(moment: str, note: Path) -> None:
     """Let this process kill itself at a step of finishing its first group, once."""
+    patch = pytest.MonkeyPatch()  # never undone: the process dies
 
     def die() -> None:
         note.touch()
         os.kill(os.getpid(), signal.SIGKILL)
 
     if moment == "in a record of the journal":
-        calls = []
+        places: list[int] = []
         whole = Journal._write
 
         def torn(self: Journal, file: int, place: int, content: bytes) -> None:
-            calls.append(place)
-            if len(calls) >= 40 and content.startswith(MARKER):
+            places.append(place)
+            if len(places) >= 40 and content.startswith(MARKER):
                 whole(self, file, place, content[: len(content) // 2])
                 die()
             whole(self, file, place, content)
 
-        Journal._write = torn
+        patch.setattr(Journal, "_write", torn)
     elif moment == "between two arrays":
-        calls, write = [], folder.write_arrays
+        done: list[Path] = []
 
-        def some(path, arrays):
-            if len(calls) == 2:
+        def some(path: Path, arrays: Any) -> str:
+            if len(done) == 2:
                 die()
-            calls.append(path)
-            return write(path, arrays)
+            done.append(path)
+            return write_arrays(path, arrays)
 
-        folder.write_arrays = some
+        patch.setattr(folder, "write_arrays", some)
     elif moment == "before the rows":
-        Database.write = lambda self, results: die()
+        patch.setattr(Database, "write", lambda self, results: die())
     elif moment == "before the journal is dropped":
         write = Database.write
 
-        def then_die(self, results):
+        def then_die(self: Database, results: Any) -> None:
             write(self, results)
             die()
 
-        Database.write = then_die
+        patch.setattr(Database, "write", then_die)
 
 
 def worker(root: Path, log: Path, moment: str) -> int:

@@ -6,9 +6,11 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from present import present
 from torch import Tensor
 
 from popskipjump import Classifier, Ticket
@@ -58,7 +60,7 @@ class Logging:
     def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         self.count += len(points)
         if self._file is not None:
-            numbers = list(zip(ticket.image.tolist(), ticket.serial.tolist(), strict=True))
+            numbers = list(zip(ticket.image.tolist(), present(ticket.serial).tolist(), strict=True))
             os.write(self._file, (json.dumps([os.getpid(), numbers]) + "\n").encode())
         time.sleep(self._seconds)
         return self._oracle.ask(points, ticket)
@@ -72,7 +74,7 @@ def source_with(model: object) -> Source:
     return Source("file", "toy", "toy.py:make", "toy", values.numpy(), labels, model, 3, place)
 
 
-def spec_of(source: Source, **choices) -> RunSpec:
+def spec_of(source: Source, **choices: Any) -> RunSpec:
     return source.spec(**({"iterations": 2, "verdict": 5, "attack": "psj"} | choices))
 
 

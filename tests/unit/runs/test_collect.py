@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from present import present
 from run_toys import IMAGES, Linear, Logging, everything, source_with, spec_of
+from torch import Tensor
 
 from popskipjump import InputError, OracleError, Status, evaluate
 from popskipjump.errors import NotARunError, StorageError
+from popskipjump.oracles import Ticket
 from popskipjump.runs import collect as runner
 from popskipjump.runs.collect import collect, load, resume
+from popskipjump.runs.source import Source
 from popskipjump.storage import Journal, info
 
 
 @pytest.fixture
-def source():
+def source() -> Source:
     return source_with(Logging())
 
 
-def part(data, rows):
+def part(data: Any, rows: Any) -> dict[str, bytes]:
     """Some rows of all per-image arrays, as bytes; those of traces are columns."""
     pick = {}
     for name, value in vars(data).items():
@@ -28,7 +35,7 @@ def part(data, rows):
     return pick
 
 
-def test_images_that_are_there_are_not_asked_again(tmp_path, source):
+def test_images_that_are_there_are_not_asked_again(tmp_path: Path, source: Source) -> None:
     spec = spec_of(source)
     first = collect(spec, range(4), tmp_path, source=source)
     asked = source.model.count
@@ -41,7 +48,9 @@ def test_images_that_are_there_are_not_asked_again(tmp_path, source):
 
 
 @pytest.mark.parametrize("choices", [{}, {"attack": "hsj", "votes": 3}, {"targets": "next"}, {"starts": "noise"}])
-def test_a_run_in_groups_equals_one_evaluation(tmp_path, source, choices, monkeypatch):
+def test_a_run_in_groups_equals_one_evaluation(
+    tmp_path: Path, source: Source, choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(runner, "GROUP", 2)
     spec = spec_of(source, **choices)
     data = collect(spec, range(5), tmp_path, source=source)
@@ -64,7 +73,7 @@ def test_a_run_in_groups_equals_one_evaluation(tmp_path, source, choices, monkey
         (data.border_distances, report.border_distances),
         (data.queries, report.queries),
         (data.attack_queries, report.attack_queries),
-        (data.verdict_probability, report.verdict.probability.numpy()),
+        (data.verdict_probability, present(report.verdict).probability.numpy()),
         (data.trace_queries, report.trace.queries.numpy()),
         (data.trace_distance, report.trace.distance.numpy()),
         (data.trace_sigmoid["centre"], report.trace.centre.numpy()),
@@ -75,7 +84,7 @@ def test_a_run_in_groups_equals_one_evaluation(tmp_path, source, choices, monkey
         np.testing.assert_array_equal(data.queries_by_phase[phase], count)
 
 
-def test_the_probes_are_the_answers_of_the_last_search(tmp_path, source):
+def test_the_probes_are_the_answers_of_the_last_search(tmp_path: Path, source: Source) -> None:
     data = collect(spec_of(source), range(3), tmp_path, source=source)
     assert data.probe_asked.shape == (3, len(data.probe_position))
     assert bool((data.probe_adversarial <= data.probe_asked).all())
@@ -83,13 +92,13 @@ def test_the_probes_are_the_answers_of_the_last_search(tmp_path, source):
     assert bool((data.probe_asked.sum(axis=1) < data.queries_by_phase["search"]).all())
 
 
-def test_load_gives_what_collect_gave(tmp_path, source):
+def test_load_gives_what_collect_gave(tmp_path: Path, source: Source) -> None:
     spec = spec_of(source)
     data = collect(spec, range(3), tmp_path, source=source)
     assert everything(load(tmp_path / spec.digest)) == everything(data)
 
 
-def test_runs_of_other_specs_do_not_mix(tmp_path, source):
+def test_runs_of_other_specs_do_not_mix(tmp_path: Path, source: Source) -> None:
     one = collect(spec_of(source), range(2), tmp_path, source=source)
     two = collect(spec_of(source, seed=1), range(2), tmp_path, source=source)
     assert one.folder != two.folder
@@ -103,7 +112,7 @@ class Interrupted(Logging):
         super().__init__()
         self.left = calls
 
-    def ask(self, points, ticket):
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         self.left -= 1
         if self.left < 0:
             raise KeyboardInterrupt
@@ -111,10 +120,10 @@ class Interrupted(Logging):
 
 
 @pytest.mark.parametrize("calls", [0, 3, 40, "in the verdict"])
-def test_ctrl_c_leaves_a_run_that_goes_on_from_there(tmp_path, source, calls):
+def test_ctrl_c_leaves_a_run_that_goes_on_from_there(tmp_path: Path, source: Source, calls: int | str) -> None:
     spec = spec_of(source)
     whole = collect(spec, range(4), tmp_path / "whole", source=source)
-    if calls == "in the verdict":  # one call for each image's verdict, the last of all
+    if isinstance(calls, str):  # in the verdict: one call for each image's verdict, the last of all
         counting = Interrupted(10**9)
         collect(spec, range(4), tmp_path / "counted", source=source_with(counting))
         calls = 10**9 - counting.left - 2
@@ -135,27 +144,27 @@ class Failing(Logging):
         super().__init__()
         self.image, self.left = image, after
 
-    def ask(self, points, ticket):
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         self.left -= 1
         if self.left < 0 or self.image in ticket.image.tolist():
             raise ConnectionError("no answer")
         return super().ask(points, ticket)
 
 
-def test_one_image_that_fails_does_not_end_the_others(tmp_path):
+def test_one_image_that_fails_does_not_end_the_others(tmp_path: Path) -> None:
     source = source_with(Failing(image=1))
     data = collect(spec_of(source), range(3), tmp_path, source=source)
     assert data.status == [Status.FINISHED, Status.ORACLE_FAILED, Status.FINISHED]
     assert data.messages == {1: "ConnectionError: no answer"}
 
 
-def test_failures_are_replayed_as_they_were(tmp_path):
+def test_failures_are_replayed_as_they_were(tmp_path: Path) -> None:
     whole = source_with(Failing(image=1))
     spec = spec_of(whole)
     expected = collect(spec, range(3), tmp_path / "whole", source=whole)
 
     class Stopped(Failing):
-        def ask(self, points, ticket):
+        def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
             if self.count > 150:
                 raise KeyboardInterrupt
             return super().ask(points, ticket)
@@ -166,7 +175,7 @@ def test_failures_are_replayed_as_they_were(tmp_path):
     assert everything(data) == everything(expected)
 
 
-def test_a_classifier_that_fails_for_good_can_be_mended(tmp_path):
+def test_a_classifier_that_fails_for_good_can_be_mended(tmp_path: Path) -> None:
     source = source_with(Failing(after=30))
     spec = spec_of(source)
     with pytest.raises(OracleError, match="failed on every image"):
@@ -178,10 +187,12 @@ def test_a_classifier_that_fails_for_good_can_be_mended(tmp_path):
     assert source.model.count + mended.model.count == whole.queries.sum()
 
 
-def test_a_full_disk_is_no_failure_of_the_classifier(tmp_path, source, monkeypatch):
+def test_a_full_disk_is_no_failure_of_the_classifier(
+    tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec, write, left = spec_of(source), Journal._append_loose, [20]
 
-    def full(self, body):
+    def full(self: Journal, body: Any) -> None:
         left[0] -= 1
         if left[0] < 0:
             raise StorageError("the disk is full")
@@ -195,7 +206,7 @@ def test_a_full_disk_is_no_failure_of_the_classifier(tmp_path, source, monkeypat
     assert everything(collect(spec, range(3), tmp_path, source=source)) == everything(whole)
 
 
-def test_answers_of_images_that_are_not_asked_for_now_stay_in_the_journal(tmp_path):
+def test_answers_of_images_that_are_not_asked_for_now_stay_in_the_journal(tmp_path: Path) -> None:
     stopped = source_with(Interrupted(40))
     spec = spec_of(stopped)
     with pytest.raises(KeyboardInterrupt):
@@ -208,12 +219,16 @@ def test_answers_of_images_that_are_not_asked_for_now_stay_in_the_journal(tmp_pa
     assert stopped.model.count + rest.model.count == data.queries[:2].sum()
 
 
-def test_progress_and_queries_speak_of_what_is_new(tmp_path, source, monkeypatch):
+def test_progress_and_queries_speak_of_what_is_new(
+    tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(runner, "GROUP", 2)
-    spec, counts, progress = spec_of(source), [], []
+    spec = spec_of(source)
+    counts: list[int] = []
+    progress: list[Any] = []
     collect(spec, [0], tmp_path, source=source)
     before = source.model.count
-    options = {"on_queries": counts.append, "on_progress": progress.append}
+    options: dict[str, Any] = {"on_queries": counts.append, "on_progress": progress.append}
     collect(spec, range(5), tmp_path, source=source, **options)
     assert sum(counts) == source.model.count - before
     shares = [now.share for now in progress]
@@ -222,19 +237,21 @@ def test_progress_and_queries_speak_of_what_is_new(tmp_path, source, monkeypatch
 
 
 @pytest.mark.parametrize("images", [[], [0, 0], [IMAGES], [-1], [0.5], ["0"]])
-def test_images_that_are_not_there_are_refused_before_the_first_query(tmp_path, source, images):
+def test_images_that_are_not_there_are_refused_before_the_first_query(
+    tmp_path: Path, source: Source, images: Any
+) -> None:
     with pytest.raises(InputError, match="image"):
         collect(spec_of(source), images, tmp_path, source=source)
     assert source.model.count == 0
     assert not list(tmp_path.iterdir())
 
 
-def test_another_source_than_the_specs_is_refused(tmp_path, source):
+def test_another_source_than_the_specs_is_refused(tmp_path: Path, source: Source) -> None:
     with pytest.raises(InputError, match="the spec says data set 'mnist'"):
         collect(spec_of(source).but(dataset="mnist"), [0], tmp_path, source=source)
 
 
-def test_the_folder_of_another_run_under_this_name_is_refused(tmp_path, source):
+def test_the_folder_of_another_run_under_this_name_is_refused(tmp_path: Path, source: Source) -> None:
     one, two = spec_of(source), spec_of(source, seed=1)
     collect(one, [0], tmp_path, source=source)
     (tmp_path / one.digest).rename(tmp_path / two.digest)
@@ -242,7 +259,7 @@ def test_the_folder_of_another_run_under_this_name_is_refused(tmp_path, source):
         collect(two, [0], tmp_path, source=source)
 
 
-def test_a_renamed_folder_is_read_and_gone_on_with(tmp_path):
+def test_a_renamed_folder_is_read_and_gone_on_with(tmp_path: Path) -> None:
     stopped = source_with(Interrupted(40))
     spec = spec_of(stopped)
     with pytest.raises(KeyboardInterrupt):
@@ -252,9 +269,9 @@ def test_a_renamed_folder_is_read_and_gone_on_with(tmp_path):
     assert data.image_ids.tolist() == load(tmp_path / "best").image_ids.tolist() == [0, 1]
 
 
-def test_without_a_white_box_border_distances_are_unknown(tmp_path):
+def test_without_a_white_box_border_distances_are_unknown(tmp_path: Path) -> None:
     class Plain:
-        def ask(self, points, ticket):
+        def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
             return Linear().labels(points)
 
     source = source_with(Plain())

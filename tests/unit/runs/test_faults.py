@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from run_toys import Linear, Logging, everything, source_with, spec_of
+from torch import Tensor
 
 from popskipjump import InputError, Status, Ticket
 from popskipjump.oracles.classifier import checked_labels
@@ -17,7 +20,7 @@ from popskipjump.testing import FaultError, Faults, FaultyOracle
 
 
 class Zeros:
-    def ask(self, points, ticket):
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         return torch.zeros(len(points), dtype=torch.int64)
 
 
@@ -36,7 +39,7 @@ def met(oracle: FaultyOracle, calls: int) -> list[str]:
     return found
 
 
-def test_faults_come_at_their_rates():
+def test_faults_come_at_their_rates() -> None:
     faults = Faults(fail=0.1, hang=0.05, late=0.2, garbage=0.02, hang_seconds=7, late_seconds=3)
     waits: list[float] = []
     oracle = FaultyOracle(Zeros(), faults, seed=1, sleep=waits.append)
@@ -49,27 +52,27 @@ def test_faults_come_at_their_rates():
     assert waits.count(3) == oracle.events["late"]
 
 
-def test_the_same_seed_gives_the_same_faults():
+def test_the_same_seed_gives_the_same_faults() -> None:
     faults = Faults(fail=0.3, garbage=0.3)
     runs = [met(FaultyOracle(Zeros(), faults, seed), 200) for seed in (5, 5, 6)]
     assert runs[0] == runs[1] != runs[2]
 
 
-def test_garbage_is_never_taken_for_an_answer():
+def test_garbage_is_never_taken_for_an_answer() -> None:
     assert set(met(FaultyOracle(Zeros(), Faults(garbage=1.0)), 50)) == {"OracleError"}
 
 
-def test_a_late_answer_is_the_answer():
+def test_a_late_answer_is_the_answer() -> None:
     oracle = FaultyOracle(Zeros(), Faults(late=1.0), sleep=lambda seconds: None)
     assert oracle.ask(torch.zeros(3, 2), TICKET).tolist() == [0, 0, 0]
 
 
-def test_a_hang_ends_in_an_error():
+def test_a_hang_ends_in_an_error() -> None:
     with pytest.raises(FaultError, match="no answer within"):
         FaultyOracle(Zeros(), Faults(hang=1.0, hang_seconds=0.01)).ask(torch.zeros(3, 2), TICKET)
 
 
-def test_death_is_that_of_the_process():
+def test_death_is_that_of_the_process() -> None:
     child = os.fork()
     if not child:
         FaultyOracle(Zeros(), Faults(die=1.0)).ask(torch.zeros(3, 2), TICKET)
@@ -79,12 +82,12 @@ def test_death_is_that_of_the_process():
 
 @pytest.mark.parametrize("rates", [{"fail": 1.5}, {"fail": -0.1}, {"fail": 0.6, "late": 0.6}, {"hang_seconds": 1e9},
                                    {"late": float("nan")}, {"die": "often"}])  # fmt: skip
-def test_rates_that_cannot_be_are_refused(rates):
+def test_rates_that_cannot_be_are_refused(rates: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         Faults(**rates)
 
 
-def test_a_run_with_faults_accounts_for_every_image(tmp_path):
+def test_a_run_with_faults_accounts_for_every_image(tmp_path: Path) -> None:
     faulty = FaultyOracle(Logging(), Faults(fail=0.01, garbage=0.002, late=0.01), seed=2, sleep=lambda seconds: None)
     source = source_with(faulty)
     data = collect(spec_of(source), range(9), tmp_path, source=source)
@@ -95,7 +98,7 @@ def test_a_run_with_faults_accounts_for_every_image(tmp_path):
     assert bool((Linear().labels(torch.from_numpy(data.points[good])).numpy() >= 0).all())
 
 
-def test_a_run_that_dies_and_dies_again_ends_as_one_that_lives(tmp_path):
+def test_a_run_that_dies_and_dies_again_ends_as_one_that_lives(tmp_path: Path) -> None:
     whole = collect(spec_of(source_with(None)), range(4), tmp_path / "whole", source=source_with(Logging()))
     deaths = 0
     for attempt in range(60):

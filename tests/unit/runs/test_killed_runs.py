@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from run_toys import IMAGES, Logging, everything, source_with, spec_of
@@ -18,7 +19,7 @@ MOMENTS = ["in a record of the journal", "between two arrays", "before the rows"
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory) -> RunData:
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     source = source_with(Logging())
     return collect(spec_of(source), range(IMAGES), tmp_path_factory.mktemp("whole"), source=source)
 
@@ -43,7 +44,7 @@ def repeated(calls: list[tuple[int, list[tuple[int, int]]]]) -> int:
     return sum(place != last[process] for times in asked.values() for process, place in times[:-1])
 
 
-def test_a_run_killed_at_ten_random_moments_ends_as_the_uninterrupted_one(tmp_path, uninterrupted):
+def test_a_run_killed_at_ten_random_moments_ends_as_the_uninterrupted_one(tmp_path: Path, uninterrupted: Any) -> None:
     killed, data, calls = killed_run(tmp_path, "random")
     assert killed == 10, "the run was over before it could be killed"
     assert everything(data) == everything(uninterrupted)
@@ -56,7 +57,9 @@ def test_a_run_killed_at_ten_random_moments_ends_as_the_uninterrupted_one(tmp_pa
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_run_killed_while_it_writes_ends_as_the_uninterrupted_one(tmp_path, uninterrupted, moment):
+def test_a_run_killed_while_it_writes_ends_as_the_uninterrupted_one(
+    tmp_path: Path, uninterrupted: Any, moment: Any
+) -> None:
     killed, data, calls = killed_run(tmp_path, moment)
     assert killed == 1
     assert everything(data) == everything(uninterrupted)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -26,7 +30,7 @@ def labels():
 
 
 @pytest.fixture
-def data(tmp_path):
+def data(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
     path = tmp_path / "data.npz"
     np.savez(path, images=rng.random((4, 3, 2, 2), dtype=np.float32), labels=np.array([0, 1, 0, 1]))
@@ -34,8 +38,8 @@ def data(tmp_path):
 
 
 @pytest.fixture
-def factory(tmp_path):
-    def write(scale: float = 1.0):
+def factory(tmp_path: Path) -> Callable[..., str]:
+    def write(scale: float = 1.0) -> str:
         path = tmp_path / "mine.py"
         path.write_text(FACTORY.replace("SCALE", str(scale)), encoding="utf-8")
         return f"{path}:make"
@@ -43,7 +47,7 @@ def factory(tmp_path):
     return write
 
 
-def test_the_embedded_source_is_the_default():
+def test_the_embedded_source_is_the_default() -> None:
     source = source_of()
     assert source.images.shape == (1000, 1, 28, 28)
     spec = source.spec(attack="hsj")
@@ -51,7 +55,9 @@ def test_the_embedded_source_is_the_default():
     assert source.classes == 10
 
 
-def test_a_file_is_known_by_its_content_and_not_by_its_path(tmp_path, data, factory):
+def test_a_file_is_known_by_its_content_and_not_by_its_path(
+    tmp_path: Path, data: Path, factory: Callable[..., str]
+) -> None:
     moved = data.rename(tmp_path / "moved.npz")
     one = source_of("file", moved, factory())
     other = tmp_path / "other.npz"
@@ -62,7 +68,7 @@ def test_a_file_is_known_by_its_content_and_not_by_its_path(tmp_path, data, fact
     assert source_of("file", tmp_path / "changed.npz", factory()).data != one.data
 
 
-def test_a_model_of_a_file_is_known_by_its_name_and_content(data, factory):
+def test_a_model_of_a_file_is_known_by_its_name_and_content(data: Path, factory: Callable[..., str]) -> None:
     one = source_of("file", data, factory(1.0))
     assert one.model_name == "mine.py:make"
     assert str(data.parent) not in one.spec().text
@@ -73,12 +79,12 @@ def test_a_model_of_a_file_is_known_by_its_name_and_content(data, factory):
         one.check(source_of("file", data, factory(2.0)).spec())
 
 
-def test_a_function_to_labels_is_a_model_too(data, factory):
+def test_a_function_to_labels_is_a_model_too(data: Path, factory: Callable[..., str]) -> None:
     source = source_of("file", data, factory().replace(":make", ":labels"))
     assert source.classes == 2
 
 
-def test_a_network_of_the_zoo_takes_weights_of_a_file(tmp_path):
+def test_a_network_of_the_zoo_takes_weights_of_a_file(tmp_path: Path) -> None:
     images = np.zeros((2, 3, 32, 32), dtype=np.uint8)
     np.savez(tmp_path / "cifar.npz", images=images, labels=np.array([0, 1]))
     with torch.random.fork_rng():
@@ -101,7 +107,9 @@ def test_a_network_of_the_zoo_takes_weights_of_a_file(tmp_path):
         (("file", "nowhere.npz", "mnist-cnn"), InputError, "there is no file"),
     ],
 )
-def test_what_is_missing_is_said(arguments, error, said, data, monkeypatch):
+def test_what_is_missing_is_said(
+    arguments: tuple[Any, ...], error: type[Exception], said: str, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(data.parent)
     with pytest.raises(error, match=said):
         source_of(*arguments)

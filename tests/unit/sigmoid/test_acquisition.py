@@ -56,7 +56,7 @@ def by_hand(grid: Grid, weights: torch.Tensor) -> torch.Tensor:
     return torch.stack(values)
 
 
-def test_the_exact_information_is_the_sum_over_both_answers():
+def test_the_exact_information_is_the_sum_over_both_answers() -> None:
     belief = learned(TINY, 3, 6)
     for image in range(3):
         torch.testing.assert_close(exact_information(belief)[image], by_hand(TINY, belief.weights[image]))
@@ -64,7 +64,7 @@ def test_the_exact_information_is_the_sum_over_both_answers():
 
 @pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS)
 @pytest.mark.parametrize("answers", [0, 3, 30, 100])
-def test_the_fast_information_is_the_exact_one(grid, answers):
+def test_the_fast_information_is_the_exact_one(grid: Grid, answers: int) -> None:
     belief = learned(grid, 6, answers)
     fast, exact = mutual_information(belief)[0], exact_information(belief)
     # The error of the low-rank tables grows as beliefs narrow: 7e-7 nats at first, 5e-5 after 100 answers.
@@ -73,7 +73,7 @@ def test_the_fast_information_is_the_exact_one(grid, answers):
 
 @pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS)
 @pytest.mark.parametrize("answers", [0, 3, 30, 300])
-def test_the_chosen_position_loses_next_to_no_information(grid, answers):
+def test_the_chosen_position_loses_next_to_no_information(grid: Grid, answers: int) -> None:
     belief = learned(grid, 6, answers, seed=1)
     fast, exact = mutual_information(belief)[0], exact_information(belief)
     best = exact.amax(dim=1)
@@ -84,37 +84,37 @@ def test_the_chosen_position_loses_next_to_no_information(grid, answers):
 
 
 @pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS)
-def test_an_answer_never_takes_information_away(grid):
+def test_an_answer_never_takes_information_away(grid: Grid) -> None:
     for answers in (0, 10, 60):
         belief = learned(grid, 4, answers, seed=2)
         assert float(exact_information(belief).min()) >= 0
         assert float(mutual_information(belief)[0].min()) > -2e-4
 
 
-def test_an_answer_tells_at_most_one_bit():
+def test_an_answer_tells_at_most_one_bit() -> None:
     assert float(mutual_information(SigmoidPosterior.uniform(Grid(), 1))[0].max()) < float(entropy(torch.tensor(0.5)))
 
 
-def test_a_sure_belief_has_nothing_to_learn():
+def test_a_sure_belief_has_nothing_to_learn() -> None:
     weights = torch.zeros(1, 101, 64)
     weights[0, 40, 10] = 1.0
     assert float(exact_information(SigmoidPosterior(Grid(), weights)).abs().max()) < 1e-12
     assert float(mutual_information(SigmoidPosterior(Grid(), weights))[0].abs().max()) < 2e-3
 
 
-def test_a_known_step_is_bisected():
+def test_a_known_step_is_bisected() -> None:
     grid = Grid(slopes=1, slope_range=(4.0, 4.0), floors=((0.0, 0.0),))
     value, _ = mutual_information(SigmoidPosterior.uniform(grid, 1))
     assert float(grid.askable[int(value.argmax())]) == pytest.approx(0.5, abs=0.0051)
 
 
-def test_the_total_is_the_weight_of_each_image():
+def test_the_total_is_the_weight_of_each_image() -> None:
     belief = SigmoidPosterior(Grid(), torch.full((3, 101, 64), 1.0) * torch.tensor([1.0, 0.5, 2.0**-30])[:, None, None])
     total = mutual_information(belief)[1]
     torch.testing.assert_close(total, belief.weights.sum(dim=(1, 2)))
 
 
-def test_the_information_does_not_depend_on_the_scale_of_the_weights():
+def test_the_information_does_not_depend_on_the_scale_of_the_weights() -> None:
     belief = learned(Grid(), 3, 10)
     small = SigmoidPosterior(belief.grid, belief.weights * 2.0**-30)
     assert torch.equal(mutual_information(belief)[0], mutual_information(small)[0])
@@ -122,7 +122,7 @@ def test_the_information_does_not_depend_on_the_scale_of_the_weights():
 
 @pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS)
 @pytest.mark.parametrize("images", [1, 2, 3])
-def test_an_images_information_does_not_depend_on_the_batch(grid, images):
+def test_an_images_information_does_not_depend_on_the_batch(grid: Grid, images: int) -> None:
     belief = learned(grid, 17, 8)
     whole, total = mutual_information(belief)
     for first in (0, 5, 17 - images):
@@ -133,7 +133,7 @@ def test_an_images_information_does_not_depend_on_the_batch(grid, images):
 
 
 @pytest.mark.parametrize("images", [1, 2, 3, 5, 13])
-def test_the_information_from_the_table_is_exact_and_does_not_depend_on_the_batch(images):
+def test_the_information_from_the_table_is_exact_and_does_not_depend_on_the_batch(images: int) -> None:
     belief = learned(Grid(positions=35, slopes=8, floors=TWO_SIDED), 17, 8)
     whole, total = map(torch.from_numpy, information_by_table(belief))
     torch.testing.assert_close(whole.double(), exact_information(belief), atol=1e-5, rtol=1e-3)
@@ -163,7 +163,7 @@ def expected_size(grid: Grid, weights: torch.Tensor, table: torch.Tensor, centre
 
 
 @pytest.mark.parametrize("centre", [0.0, 0.2, 0.5, 1.0])
-def test_the_expected_size_is_the_sum_over_the_belief(centre):
+def test_the_expected_size_is_the_sum_over_the_belief(centre: float) -> None:
     belief = learned(TINY, 2, 5)
     table = size_table(TINY)
     found = expected_ratio(belief, table, torch.full((2,), centre, dtype=torch.float64))
@@ -190,7 +190,7 @@ def brute_force(grid: Grid, weights: torch.Tensor, table: torch.Tensor) -> list[
 
 @pytest.mark.parametrize("answers", [0, 2, 8])
 @pytest.mark.parametrize("scale", [1.0, 2.0**-60])
-def test_the_size_expected_after_an_answer_is_that_of_brute_force(answers, scale):
+def test_the_size_expected_after_an_answer_is_that_of_brute_force(answers: int, scale: float) -> None:
     belief = learned(TINY, 2, answers, seed=3)
     belief.weights *= scale
     table = size_table(TINY)

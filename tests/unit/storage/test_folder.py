@@ -8,10 +8,13 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from present import present
 
 from popskipjump.errors import BusyRunError, DamagedRunError, NotARunError, StorageError
 from popskipjump.storage import ImageResult, RunFolder, RunSpec, info, list_runs
@@ -37,7 +40,7 @@ def result(image: int) -> ImageResult:
     )
 
 
-def made(root: Path, images=(1, 2)) -> Path:
+def made(root: Path, images: tuple[int, ...] = (1, 2)) -> Path:
     with RunFolder.working(root, SPEC) as folder:
         folder.begin([*images, 9], {"data": None, "weights": "w"}, VERSIONS)
         folder.finish([result(image) for image in images])
@@ -50,7 +53,7 @@ def everything(path: Path) -> dict[str, bytes]:
     return {str(p): p.read_bytes() for p in path.rglob("*") if p.is_file() and p.name not in skipped}
 
 
-def test_a_result_comes_back_to_the_last_bit(tmp_path):
+def test_a_result_comes_back_to_the_last_bit(tmp_path: Path) -> None:
     with RunFolder.reading(made(tmp_path)) as folder:
         assert folder.spec == SPEC
         assert (folder.finished(), folder.asked(), folder.queries()) == ([1, 2], [1, 2, 9], 2**41)
@@ -68,7 +71,7 @@ def test_a_result_comes_back_to_the_last_bit(tmp_path):
         np.testing.assert_array_equal(two.arrays[name], array)
 
 
-def test_a_reader_writes_nothing(tmp_path):
+def test_a_reader_writes_nothing(tmp_path: Path) -> None:
     path = made(tmp_path)
     before = everything(path)
     with RunFolder.reading(path) as folder:
@@ -77,7 +80,9 @@ def test_a_reader_writes_nothing(tmp_path):
     assert everything(path) == before
 
 
-def test_a_run_in_a_folder_without_the_right_to_write_can_be_read(tmp_path, monkeypatch):
+def test_a_run_in_a_folder_without_the_right_to_write_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = made(tmp_path)
     monkeypatch.setattr(os, "access", lambda *_: False)
     with RunFolder.reading(path) as folder:
@@ -85,7 +90,7 @@ def test_a_run_in_a_folder_without_the_right_to_write_can_be_read(tmp_path, monk
     assert not (path / "results.sqlite-shm").exists()
 
 
-def test_a_second_process_is_told_that_the_run_is_busy(tmp_path):
+def test_a_second_process_is_told_that_the_run_is_busy(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from popskipjump.storage import RunFolder, RunSpec\n"
         "with RunFolder.working(Path(sys.argv[1]), RunSpec(attack='hsj', iterations=3)):\n"
@@ -94,7 +99,7 @@ def test_a_second_process_is_told_that_the_run_is_busy(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as other:
-        assert other.stdout.readline() == b"open\n"
+        assert present(other.stdout).readline() == b"open\n"
         with pytest.raises(BusyRunError, match=rf"number {other.pid}\) is at work"), RunFolder.working(tmp_path, SPEC):
             pass
         assert info(tmp_path / SPEC.digest).state == "running"
@@ -103,14 +108,14 @@ def test_a_second_process_is_told_that_the_run_is_busy(tmp_path):
         pass
 
 
-def test_runs_are_listed_with_their_state(tmp_path):
+def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
     made(tmp_path)
     done = SPEC.but(seed=1)
     with RunFolder.working(tmp_path, done) as folder:
         folder.begin([4], {}, VERSIONS)
         folder.finish([result(4)])
     (tmp_path / "notes").mkdir()
-    states = {run.spec.seed: (run.state, run.finished, run.asked) for run in list_runs(tmp_path)}
+    states = {present(run.spec).seed: (run.state, run.finished, run.asked) for run in list_runs(tmp_path)}
     assert states == {0: ("unfinished", 2, 3), 1: ("done", 1, 1)}
 
 
@@ -168,7 +173,9 @@ def no_spec(path: Path) -> None:
         (no_spec, NotARunError, "no spec.json"),
     ],
 )
-def test_a_folder_that_cannot_be_trusted_is_refused_and_left_as_it_is(tmp_path, harm, error, said):
+def test_a_folder_that_cannot_be_trusted_is_refused_and_left_as_it_is(
+    tmp_path: Path, harm: Callable[[Path], None], error: type[Exception], said: str
+) -> None:
     path = made(tmp_path)
     harm(path)
     for name in ("results.sqlite-wal", "results.sqlite-shm"):
@@ -183,7 +190,7 @@ def test_a_folder_that_cannot_be_trusted_is_refused_and_left_as_it_is(tmp_path, 
     assert info(path).state not in ("done", "unfinished", "running")
 
 
-def test_a_damaged_array_is_named(tmp_path):
+def test_a_damaged_array_is_named(tmp_path: Path) -> None:
     path = made(tmp_path)
     array = path / "arrays" / "2.npz"
     array.write_bytes(array.read_bytes()[:-1] + b"x")
@@ -196,7 +203,7 @@ def test_a_damaged_array_is_named(tmp_path):
             folder.results()
 
 
-def test_a_folder_of_other_things_is_not_written_to(tmp_path):
+def test_a_folder_of_other_things_is_not_written_to(tmp_path: Path) -> None:
     place = tmp_path / SPEC.digest
     place.mkdir()
     (place / "holiday.jpg").write_bytes(b"sea")
@@ -205,7 +212,7 @@ def test_a_folder_of_other_things_is_not_written_to(tmp_path):
     assert [p.name for p in place.iterdir()] == ["holiday.jpg"]
 
 
-def test_a_run_that_was_killed_at_its_birth_begins_again(tmp_path):
+def test_a_run_that_was_killed_at_its_birth_begins_again(tmp_path: Path) -> None:
     place = tmp_path / SPEC.digest
     place.mkdir()
     (place / "lock").touch()
@@ -217,11 +224,13 @@ def test_a_run_that_was_killed_at_its_birth_begins_again(tmp_path):
 
 
 @pytest.mark.parametrize("step", ["array", "rows"])
-def test_a_full_disk_loses_nothing_that_was_finished(tmp_path, monkeypatch, step):
+def test_a_full_disk_loses_nothing_that_was_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
     path = made(tmp_path)
     before = everything(path)
 
-    def full(*_):
+    def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with RunFolder.working(tmp_path, SPEC) as folder:
@@ -242,7 +251,7 @@ def test_a_full_disk_loses_nothing_that_was_finished(tmp_path, monkeypatch, step
     assert not list(path.rglob("*.partial"))
 
 
-def test_a_root_that_cannot_be_a_folder_is_an_error_with_a_way_out(tmp_path):
+def test_a_root_that_cannot_be_a_folder_is_an_error_with_a_way_out(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="cannot be used"), RunFolder.working(tmp_path / "file", SPEC):
         pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ CALLS = st.lists(st.tuples(st.lists(st.integers(0, 40), min_size=1, max_size=4),
 
 @QUICK
 @given(st.lists(st.tuples(st.integers(0, 2**40), st.integers(1, 400), LABELS), min_size=1, max_size=8), st.integers(0))
-def test_a_record_comes_back_as_it_was(spans, seed):
+def test_a_record_comes_back_as_it_was(spans: list[tuple[int, int, Any]], seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, labels, first = [], [], 0
     for image, count, largest in spans:
@@ -39,7 +40,7 @@ def test_a_record_comes_back_as_it_was(spans, seed):
 
 @QUICK
 @given(st.integers(1, 700_000), st.lists(st.integers(1, 300_000), min_size=1, max_size=5))
-def test_a_call_of_any_size_is_split_without_a_loss(first, counts):
+def test_a_call_of_any_size_is_split_without_a_loss(first: int, counts: list[int]) -> None:
     spans = np.array([(place, first, count) for place, count in enumerate(counts)])
     labels = np.arange(sum(counts)) % 7
     parts = list(split(spans, labels, 0.0))
@@ -52,7 +53,7 @@ def test_a_call_of_any_size_is_split_without_a_loss(first, counts):
 
 @QUICK
 @given(st.binary(max_size=400))
-def test_any_bytes_are_read_as_damage_or_nothing(content):
+def test_any_bytes_are_read_as_damage_or_nothing(content: bytes) -> None:
     found = read_records(content, 0)
     assert found.end <= len(content)
     assert all(0 <= damage.begin < damage.end <= len(content) for damage in found.damages)
@@ -60,8 +61,9 @@ def test_any_bytes_are_read_as_damage_or_nothing(content):
 
 @QUICK
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 60), st.integers(1, 30)), max_size=15))
-def test_answers_are_a_table_of_numbers(steps):
-    answers, table = Answers(), {}
+def test_answers_are_a_table_of_numbers(steps: list[tuple[bool, int, int]]) -> None:
+    answers = Answers()
+    table: dict[int, int] = {}
     for step, (add, first, count) in enumerate(steps):
         numbers = range(first, first + count)
         if add:
@@ -78,10 +80,11 @@ def test_answers_are_a_table_of_numbers(steps):
 
 @QUICK
 @given(CALLS, st.integers(0, 2**20), st.integers(0, 255))
-def test_a_journal_with_a_changed_byte_never_gives_another_answer(calls, place, value):
+def test_a_journal_with_a_changed_byte_never_gives_another_answer(calls: Any, place: int, value: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal.bin"
-        journal, expected = Journal(path, "ab12"), {image: [] for image in range(4)}
+        journal = Journal(path, "ab12")
+        expected: dict[int, list[int]] = {image: [] for image in range(4)}
         for counts, seed in calls:
             image = np.repeat(np.arange(len(counts)), counts)
             serial = [len(expected[i]) + n for i, count in enumerate(counts) for n in range(count)]
@@ -99,9 +102,9 @@ def test_a_journal_with_a_changed_byte_never_gives_another_answer(calls, place, 
             found = Journal(path, "ab12", write=False)
         except PopSkipJumpError:
             return
-        for image, labels in expected.items():
-            known = found.known(image, np.arange(len(labels))).tolist()
-            assert all(there in (label, -1) for label, there in zip(labels, known, strict=True))
+        for number, given_ in expected.items():
+            known = found.known(number, np.arange(len(given_))).tolist()
+            assert all(there in (label, -1) for label, there in zip(given_, known, strict=True))
 
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner)
@@ -110,7 +113,7 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st
 
 @QUICK
 @given(st.dictionaries(st.sampled_from([*RunSpec.model_fields, "other"]), JSON, max_size=4))
-def test_whatever_stands_in_a_spec_it_is_a_spec_or_refused_in_words(fields):
+def test_whatever_stands_in_a_spec_it_is_a_spec_or_refused_in_words(fields: dict[str, Any]) -> None:
     try:
         spec = RunSpec(**fields)
     except PopSkipJumpError:
@@ -132,7 +135,7 @@ def test_whatever_stands_in_a_spec_it_is_a_spec_or_refused_in_words(fields):
         }
     )
 )
-def test_a_spec_comes_back_from_its_text_and_has_one_digest(choices):
+def test_a_spec_comes_back_from_its_text_and_has_one_digest(choices: dict[str, Any]) -> None:
     spec = RunSpec(**choices)
     again = RunSpec(**json.loads(spec.text))
     assert again == spec
@@ -140,7 +143,7 @@ def test_a_spec_comes_back_from_its_text_and_has_one_digest(choices):
     assert spec.words.isprintable()
 
 
-def test_a_record_of_the_largest_size_is_read_back():
+def test_a_record_of_the_largest_size_is_read_back() -> None:
     labels = np.arange(1 << 18) % 3
     record = Record(ANSWERS, np.array([(7, 0, 1 << 18)]), 0.0, labels)
     assert read_records(encoded(record), 0).records[0].labels.tolist() == labels.tolist()

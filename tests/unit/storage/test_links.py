@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 from mutants import SPEC, TARGETS
@@ -13,7 +14,7 @@ from popskipjump.runs.data import load
 from popskipjump.storage import RunFolder
 
 
-def begin(folder) -> None:
+def begin(folder: Path) -> None:
     with RunFolder.working(folder, SPEC, "run") as run:
         run.begin([3], {}, {})
 
@@ -21,7 +22,7 @@ def begin(folder) -> None:
 @pytest.mark.parametrize(
     "name", ["lock", "journal.bin", "journal.tail", "results.sqlite", "results.sqlite-wal", "arrays"]
 )
-def test_a_link_inside_a_run_is_refused_and_its_target_stays_as_it_is(tmp_path, name):
+def test_a_link_inside_a_run_is_refused_and_its_target_stays_as_it_is(tmp_path: Path, name: str) -> None:
     TARGETS["database"].make(tmp_path)
     victim = tmp_path / "victim"
     if name == "arrays":
@@ -35,7 +36,7 @@ def test_a_link_inside_a_run_is_refused_and_its_target_stays_as_it_is(tmp_path, 
     assert victim.is_dir() or victim.read_bytes() == b"precious"
 
 
-def test_a_planted_temporary_name_is_not_written_to(tmp_path):
+def test_a_planted_temporary_name_is_not_written_to(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     (tmp_path / "run").mkdir()
@@ -44,7 +45,7 @@ def test_a_planted_temporary_name_is_not_written_to(tmp_path):
     assert victim.read_bytes() == b"precious"
 
 
-def test_only_the_owner_can_read_a_run(tmp_path):
+def test_only_the_owner_can_read_a_run(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         TARGETS["database"].make(tmp_path)
@@ -54,7 +55,7 @@ def test_only_the_owner_can_read_a_run(tmp_path):
         assert not stat.S_IMODE(path.stat().st_mode) & 0o077, path
 
 
-def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path):
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> None:
     TARGETS["database"].make(tmp_path)
     (tmp_path / "run" / "journal.bin").unlink()
     os.mkfifo(tmp_path / "run" / "journal.bin")

@@ -6,6 +6,8 @@ import io
 import json
 import sqlite3
 import zipfile
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from popskipjump.storage import info
 
 
 @pytest.mark.parametrize("kind", TARGETS)
-def test_a_mutant_is_read_or_refused_in_words(tmp_path, kind):
+def test_a_mutant_is_read_or_refused_in_words(tmp_path: Path, kind: str) -> None:
     outcomes = fuzz(TARGETS[kind], tmp_path, seed=1, mutants=range(200))
     assert [outcome.kind for outcome in outcomes if not outcome.typed] == []
     assert max(outcome.seconds for outcome in outcomes) < 10
@@ -39,7 +41,7 @@ def header(shape: str, kind: str = "|u1") -> bytes:
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
 
 
-def test_an_archive_that_expands_without_end_is_refused_by_its_size():
+def test_an_archive_that_expands_without_end_is_refused_by_its_size() -> None:
     bomb = archive(images=header("(300_000_000,)".replace("_", "")) + bytes(300_000_000))
     assert len(bomb) < 400_000
     with pytest.raises(DataError, match="more than the"):
@@ -57,14 +59,14 @@ def test_an_archive_that_expands_without_end_is_refused_by_its_size():
         (b"PK\x03\x04", "no whole npz file"),
     ],
 )
-def test_what_an_array_promises_is_checked_before_it_is_read(content, said):
+def test_what_an_array_promises_is_checked_before_it_is_read(content: Any, said: str) -> None:
     with pytest.raises(DataError, match=said):
         npz.read_arrays(content)
 
 
-def test_arrays_come_back_as_numpy_wrote_them():
+def test_arrays_come_back_as_numpy_wrote_them() -> None:
     buffer = io.BytesIO()
-    arrays = {
+    arrays: dict[str, Any] = {
         "a": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
         "b": np.array(3, dtype=">i2"),
         "c": np.zeros((0, 2)),
@@ -76,7 +78,7 @@ def test_arrays_come_back_as_numpy_wrote_them():
         np.testing.assert_array_equal(found[name], array)
 
 
-def test_an_encrypted_member_is_refused():
+def test_an_encrypted_member_is_refused() -> None:
     content = bytearray(archive(images=header("(2,)") + b"ab"))
     place = content.find(b"PK\x01\x02")
     content[place + 8] |= 1
@@ -84,7 +86,7 @@ def test_an_encrypted_member_is_refused():
         npz.read_arrays(bytes(content))
 
 
-def test_a_spec_nested_without_end_is_damaged(tmp_path):
+def test_a_spec_nested_without_end_is_damaged(tmp_path: Path) -> None:
     TARGETS["spec"].make(tmp_path)
     (tmp_path / "run" / "spec.json").write_text("[" * 100_000, encoding="utf-8")
     with pytest.raises(DamagedRunError, match="damaged"):
@@ -97,7 +99,7 @@ def test_a_spec_nested_without_end_is_damaged(tmp_path):
     [("phases", "no json"), ("phases", "[" * 50_000), ("phases", "[]"), ("status", "HAPPY"), ("label", "three"),
      ("distance", "far"), ("queries", b"\x00"), ("phases", json.dumps({"search": "x"}))],
 )  # fmt: skip
-def test_a_table_with_other_values_than_were_written_is_damaged(tmp_path, column, value):
+def test_a_table_with_other_values_than_were_written_is_damaged(tmp_path: Path, column: str, value: Any) -> None:
     TARGETS["database"].make(tmp_path)
     with sqlite3.connect(tmp_path / "run" / "results.sqlite") as connection:
         connection.execute(f"UPDATE images SET {column} = ?", (value,))  # noqa: S608
@@ -106,6 +108,6 @@ def test_a_table_with_other_values_than_were_written_is_damaged(tmp_path, column
         load(tmp_path / "run")
 
 
-def test_the_mutants_have_a_run_to_begin_with(tmp_path):
+def test_the_mutants_have_a_run_to_begin_with(tmp_path: Path) -> None:
     TARGETS["database"].make(tmp_path)
     assert load(tmp_path / "run").spec == SPEC

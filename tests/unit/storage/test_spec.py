@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,7 @@ from popskipjump.attacks import (
     SpectrumPrior,
     UnlessFaint,
 )
+from popskipjump.evaluation.inputs import AttackConfig
 from popskipjump.noise import Flip, noise_of
 from popskipjump.storage import SCHEMA, AttackSpec, RunSpec
 
@@ -46,7 +48,7 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=str)
-def test_an_attack_comes_back_from_its_spec(attack):
+def test_an_attack_comes_back_from_its_spec(attack: AttackConfig) -> None:
     spec = RunSpec(attack=attack)
     again = RunSpec(**json.loads(spec.text))
     assert again == spec
@@ -54,7 +56,7 @@ def test_an_attack_comes_back_from_its_spec(attack):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_attack_can_be_kept(name):
+def test_every_attack_can_be_kept(name: str) -> None:
     config = NAMES[name]()
     config.build(20)  # fills the tables that a grid keeps for itself
     spec = RunSpec(attack=config)
@@ -62,11 +64,11 @@ def test_every_attack_can_be_kept(name):
     assert spec == RunSpec(attack=name)
 
 
-def test_all_these_attacks_have_their_own_digest():
+def test_all_these_attacks_have_their_own_digest() -> None:
     assert len({RunSpec(attack=attack).digest for attack in ATTACKS}) == len(ATTACKS)
 
 
-def test_the_same_attack_in_other_words_is_the_same_run():
+def test_the_same_attack_in_other_words_is_the_same_run() -> None:
     specs = [
         RunSpec(attack="psj-true-gradient"),
         RunSpec(attack=PopSkipJump(true_gradient=True, enlarge=1.3)),
@@ -75,11 +77,11 @@ def test_the_same_attack_in_other_words_is_the_same_run():
     assert len({spec.digest for spec in specs}) == len(set(specs)) == 1
 
 
-def test_a_whole_number_in_a_real_argument_is_the_same_run():
+def test_a_whole_number_in_a_real_argument_is_the_same_run() -> None:
     assert RunSpec(attack=PopSkipJump(enlarge=2)).digest == RunSpec(attack=PopSkipJump(enlarge=2.0)).digest
 
 
-def test_a_noise_model_and_its_spelling_are_the_same_run():
+def test_a_noise_model_and_its_spelling_are_the_same_run() -> None:
     digests = {RunSpec(noise=noise).digest for noise in ("flip:0.1", "flip:0.10", Flip(0.1))}
     assert len(digests) == 1
     assert RunSpec(noise="none") == RunSpec(noise=None) == RunSpec()
@@ -94,16 +96,16 @@ def test_a_noise_model_and_its_spelling_are_the_same_run():
     ],
     ids=str,
 )  # fmt: skip
-def test_every_field_is_part_of_the_digest(change):
+def test_every_field_is_part_of_the_digest(change: dict[str, Any]) -> None:
     assert RunSpec().but(**change).digest != RunSpec().digest
 
 
-def test_the_digest_of_a_spec_does_not_change_between_versions_of_one_schema():
+def test_the_digest_of_a_spec_does_not_change_between_versions_of_one_schema() -> None:
     # A change here makes every run that was ever kept unreachable: raise SCHEMA, and say so in the changelog.
     assert (SCHEMA, RunSpec(attack=BoundaryAttack()).digest) == (2, "71cb4a025e04d059")
 
 
-def test_the_iterations_of_a_configuration_count_unless_others_are_given():
+def test_the_iterations_of_a_configuration_count_unless_others_are_given() -> None:
     assert RunSpec(attack=HopSkipJump(iterations=5)).iterations == 5
     assert RunSpec(attack=HopSkipJump(iterations=5), iterations=7).iterations == 7
     assert RunSpec(attack=HopSkipJump(iterations=5)).attack == AttackSpec.of("hsj")
@@ -122,17 +124,17 @@ def test_the_iterations_of_a_configuration_count_unless_others_are_given():
         ({"images": 5}, "images: Extra inputs"),
     ],
 )
-def test_a_wrong_spec_says_what_is_wrong(wrong, said):
+def test_a_wrong_spec_says_what_is_wrong(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         RunSpec(**wrong)
 
 
-def test_an_unknown_attack_lists_the_known_ones():
+def test_an_unknown_attack_lists_the_known_ones() -> None:
     with pytest.raises(UnknownNameError, match="boundary, hsj, psj, psj-true-gradient, qsj"):
         AttackSpec.of("hop")
 
 
-def test_the_words_name_what_is_unusual():
+def test_the_words_name_what_is_unusual() -> None:
     spec = RunSpec(attack=PopSkipJump(per_step=5), noise="flip:0.1", votes=3, budget=5000, targets="next")
     assert spec.words == (
         "psj(per_step=5), 3 votes, noise flip:0.1, mnist/mnist-cnn, l2, 32 iterations, budget 5,000, targeted, seed 0"
@@ -143,7 +145,7 @@ class OwnStep(FullStep):
     """A part that this package does not know."""
 
 
-def test_a_composition_with_a_part_of_ones_own_is_refused_in_words():
+def test_a_composition_with_a_part_of_ones_own_is_refused_in_words() -> None:
     with pytest.raises(InputError, match=r"QuickSkipJump\.step is OwnStep.*no part of this package"):
         AttackSpec.of(QuickSkipJump(step=OwnStep()))
 
@@ -160,7 +162,7 @@ def test_a_composition_with_a_part_of_ones_own_is_refused_in_words():
     ],
     ids=str,
 )
-def test_a_damaged_part_is_refused_in_words(arguments):
+def test_a_damaged_part_is_refused_in_words(arguments: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         RunSpec(attack={"name": "qsj", "arguments": arguments})
 
@@ -174,7 +176,7 @@ def test_a_noise_of_several_values_survives_the_spec(spelling: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["\x1b[2J.py:make", "../up.py:make", "/etc/passwd", "a\\b", "", "a\n"])
-def test_a_name_in_a_spec_is_no_path_and_steers_no_terminal(name):
+def test_a_name_in_a_spec_is_no_path_and_steers_no_terminal(name: str) -> None:
     with pytest.raises(InputError, match="model"):
         RunSpec(model=name)
 
@@ -189,7 +191,7 @@ GIVEN = [
 
 
 @pytest.mark.parametrize("change", GIVEN, ids=str)
-def test_what_the_user_gave_comes_back_from_the_text(change):
+def test_what_the_user_gave_comes_back_from_the_text(change: dict[str, Any]) -> None:
     spec = RunSpec(**change)
     assert RunSpec(**json.loads(spec.text)) == spec
     assert spec.digest != RunSpec().digest
@@ -197,12 +199,12 @@ def test_what_the_user_gave_comes_back_from_the_text(change):
 
 @pytest.mark.parametrize("change", [{"bounds": (1, 0)}, {"bounds": [0]}, {"stop_distance": -1.0}, {"starts": "file"},
                                     {"stop_distance": float("nan")}, {"targets": "given:../x"}], ids=str)  # fmt: skip
-def test_what_cannot_be_meant_is_refused(change):
+def test_what_cannot_be_meant_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="cannot be the spec of a run"):
         RunSpec(**change)
 
 
-def test_an_attack_with_a_budget_for_its_measure_has_no_number_of_iterations():
+def test_an_attack_with_a_budget_for_its_measure_has_no_number_of_iterations() -> None:
     assert RunSpec(attack="qsj", budget=500).iterations is None
     assert RunSpec(attack="qsj", budget=500, iterations=3).iterations == 3
     assert RunSpec(attack="psj", budget=500).iterations == 32

@@ -14,7 +14,7 @@ KINDS = ["plane", "sphere", "slab", "polytope", "voronoi"]
 
 @pytest.mark.parametrize("dimension", [10, 20, 100])
 @pytest.mark.parametrize("name", KINDS)
-def test_the_nearest_border_point_is_where_the_distance_says_and_within_the_cube(name, dimension):
+def test_the_nearest_border_point_is_where_the_distance_says_and_within_the_cube(name: str, dimension: int) -> None:
     case = known_borders(dimension, count=8)[name]
     distance = getattr(case.model, "distance")  # noqa: B009 - of these models, not of every classifier
     points = case.images.clone().requires_grad_(True)
@@ -29,7 +29,7 @@ def test_the_nearest_border_point_is_where_the_distance_says_and_within_the_cube
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_no_nearer_point_is_of_another_class(name):
+def test_no_nearer_point_is_of_another_class(name: str) -> None:
     case = known_borders(count=2)[name]
     directions = torch.randn(5000, 20, generator=torch.Generator().manual_seed(0))
     directions /= directions.norm(dim=1, keepdim=True)
@@ -37,7 +37,7 @@ def test_no_nearer_point_is_of_another_class(name):
         assert (case.model.labels(image + 0.999 * float(distance) * directions) == label).all()
 
 
-def test_another_seed_gives_another_zoo():
+def test_another_seed_gives_another_zoo() -> None:
     first, second = (known_borders(seed=seed)["plane"] for seed in (0, 1))
     assert not torch.equal(first.images, second.images)
     assert isinstance(first.model, Plane)
@@ -45,7 +45,7 @@ def test_another_seed_gives_another_zoo():
     assert not torch.equal(first.model.normal, second.model.normal)
 
 
-def test_what_is_not_known_is_refused():
+def test_what_is_not_known_is_refused() -> None:
     with pytest.raises(InputError, match="at least 10"):
         known_borders(3)
     with pytest.raises(InputError, match="from inside alone"):

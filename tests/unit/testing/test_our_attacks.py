@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 
 import popskipjump as psj
+from popskipjump.attacks import BoundaryAttack
+from popskipjump.evaluation.inputs import AttackConfig
 from popskipjump.testing import AttackContract
 
 
 class TestPopSkipJump(AttackContract):
-    def make_attack(self):
+    def make_attack(self) -> str:
         return "psj"
 
 
 class TestQuickSkipJump(AttackContract):
     iterations = 6
 
-    def make_attack(self):
+    def make_attack(self) -> str:
         return "qsj"
 
 
@@ -27,7 +30,7 @@ class TestQuickSkipJump(AttackContract):
 class TestHopSkipJump(AttackContract):
     confident = 1.0
 
-    def make_attack(self):
+    def make_attack(self) -> str:
         return "hsj"
 
 
@@ -36,28 +39,28 @@ class TestBoundaryAttack(AttackContract):
     iterations = 15
     factor = 4.0
 
-    def make_attack(self):
+    def make_attack(self) -> BoundaryAttack:
         return psj.BoundaryAttack(proposals=10)
 
 
-def contract_of(attack) -> AttackContract:
+def contract_of(attack: AttackConfig | str) -> AttackContract:
     contract = AttackContract()
     vars(contract)["make_attack"] = lambda: attack
     return contract
 
 
-def test_an_attack_that_stays_where_it_starts_breaks_the_contract():
+def test_an_attack_that_stays_where_it_starts_breaks_the_contract() -> None:
     lazy = contract_of(psj.BoundaryAttack(proposals=1))
     lazy.iterations = 0
     with pytest.raises(AssertionError, match="times as far as the border"):
         lazy.test_every_known_border_is_approached()
 
 
-def test_an_attack_whose_randomness_is_not_its_seeds_breaks_the_contract(monkeypatch):
+def test_an_attack_whose_randomness_is_not_its_seeds_breaks_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     counter = itertools.count()
     run = AttackContract._run
 
-    def unseeded(self, name="plane", rows=None, **options):
+    def unseeded(self: AttackContract, name: str = "plane", rows: Any = None, **options: Any) -> Any:
         return run(self, name, rows, **options | {"seed": next(counter)})
 
     monkeypatch.setattr(AttackContract, "_run", unseeded)
@@ -68,10 +71,10 @@ def test_an_attack_whose_randomness_is_not_its_seeds_breaks_the_contract(monkeyp
         contract.test_images_do_not_influence_each_other()
 
 
-def test_points_that_are_not_adversarial_break_the_contract(monkeypatch):
+def test_points_that_are_not_adversarial_break_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     run = AttackContract._run
 
-    def pulled_back(self, *arguments, **options):
+    def pulled_back(self: AttackContract, *arguments: Any, **options: Any) -> Any:
         report, watch = run(self, *arguments, **options)
         report.points[:] = report.images + np.float32(0.5) * (report.points - report.images)
         return report, watch
@@ -84,6 +87,6 @@ def test_points_that_are_not_adversarial_break_the_contract(monkeypatch):
         contract.test_distances_are_those_of_the_points()
 
 
-def test_a_contract_that_is_not_filled_in_says_so():
+def test_a_contract_that_is_not_filled_in_says_so() -> None:
     with pytest.raises(NotImplementedError, match="how the attack is made"):
         AttackContract().test_every_query_is_counted()

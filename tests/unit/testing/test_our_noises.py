@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import popskipjump as psj
-from popskipjump.noise import Cropping, Dropout, Ensemble, Flip, LogitSampling, Smoothing
+from popskipjump.noise import Cropping, Dropout, Ensemble, Flip, LogitSampling, Smoothing, Truth
+from popskipjump.oracles import BaseModel, PlanarSigmoid, Plane, TorchModel
 from popskipjump.rng import Key, normal, uniform
 from popskipjump.testing import NoiseContract
 
 
 class OurNoise(NoiseContract):
-    def make_model(self):
+    def make_model(self) -> TorchModel:
         net = nn.Sequential(nn.Flatten(), nn.Linear(36, 12), nn.ReLU(), nn.Dropout(), nn.Linear(12, 4))
         with torch.no_grad():
             for index, parameter in enumerate(net.parameters()):
@@ -24,37 +26,37 @@ class OurNoise(NoiseContract):
                 parameter.copy_(drawn / max(1, parameter[0].numel()) ** 0.5)
         return psj.TorchModel(net)
 
-    def make_points(self):
+    def make_points(self) -> Tensor:
         return uniform(Key(2).child("points").roots(torch.arange(5)), 36).reshape(5, 1, 6, 6)
 
 
 class TestFlip(OurNoise):
-    def make_noise(self):
+    def make_noise(self) -> Flip:
         return Flip(0.3)
 
 
 class TestLogitSampling(OurNoise):
-    def make_noise(self):
+    def make_noise(self) -> LogitSampling:
         return LogitSampling(0.7)
 
 
 class TestDropout(OurNoise):
-    def make_noise(self):
+    def make_noise(self) -> Dropout:
         return Dropout(0.4)
 
 
 class TestSmoothing(OurNoise):
-    def make_noise(self):
+    def make_noise(self) -> Smoothing:
         return Smoothing(0.7)
 
 
 class TestCropping(OurNoise):
-    def make_noise(self):
+    def make_noise(self) -> Cropping:
         return Cropping(3)
 
 
 class TestEnsemble(OurNoise):
-    def make_noise(self):
+    def make_noise(self) -> Ensemble:
         return Ensemble([self.make_model(), lambda x: np.full(len(x), 2)])
 
 
@@ -63,13 +65,13 @@ class TestPlanarSigmoid(NoiseContract):
 
     plane = psj.Plane(torch.tensor([1.0, 0.0]))
 
-    def make_noise(self):
+    def make_noise(self) -> PlanarSigmoid:
         return psj.PlanarSigmoid(self.plane, slope=1.0, floor=0.1)
 
-    def make_model(self):
+    def make_model(self) -> Plane:
         return self.plane
 
-    def make_points(self):
+    def make_points(self) -> Tensor:
         return torch.tensor([[-0.4, 0.0], [-0.1, 0.3], [0.0, 0.0], [0.2, 1.0], [0.5, 0.0]])
 
 
@@ -80,7 +82,7 @@ class Broken:
     fault: str
     last: int = 0
 
-    def sample(self, model, points, roots):
+    def sample(self, model: BaseModel, points: Tensor, roots: Tensor) -> Tensor:
         if self.fault == "state":
             self.last += 1
             roots = roots + self.last
@@ -93,7 +95,7 @@ class Broken:
         labels = (uniform(roots, 1).squeeze(-1) < 0.3).to(torch.int64)
         return torch.zeros_like(labels) if self.fault == "certain" else labels
 
-    def truth(self, model, points, draws=1, key=None):
+    def truth(self, model: BaseModel, points: Tensor, draws: int = 1, key: Key | None = None) -> Truth:
         # says that class 0 is certain
         return Flip(0.0).truth(psj.FunctionModel(lambda x: np.zeros(len(x), int), classes=2), points)
 
@@ -110,7 +112,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "claim"), FAULTS)
-def test_a_broken_noise_breaks_the_contract(fault, claim):
+def test_a_broken_noise_breaks_the_contract(fault: Any, claim: str) -> None:
     contract = TestPlanarSigmoid()
     vars(contract)["make_noise"] = lambda: Broken(fault)
     with torch.random.fork_rng(), pytest.raises(AssertionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -137,7 +138,7 @@ def one_image() -> Tensor:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_a_published_checkpoint_loads_and_answers_as_its_own_program(tmp_path, style):
+def test_a_published_checkpoint_loads_and_answers_as_its_own_program(tmp_path: Path, style: str) -> None:
     layout, names = STYLES[style]
     weights = checkpoint(layout, names)
     path = tmp_path / "net.safetensors"
@@ -150,7 +151,7 @@ def test_a_published_checkpoint_loads_and_answers_as_its_own_program(tmp_path, s
 
 
 @pytest.mark.parametrize("style", ["kuangliu", "torchvision", "huyvnphan", "weiaicunzai"])
-def test_every_layout_has_a_name_for_the_command_line(tmp_path, style):
+def test_every_layout_has_a_name_for_the_command_line(tmp_path: Path, style: str) -> None:
     layout, names = STYLES[style]
     save_file(
         {f"module.{key}": value for key, value in checkpoint(layout, names).items()}, tmp_path / "net.safetensors"
@@ -162,13 +163,13 @@ def test_every_layout_has_a_name_for_the_command_line(tmp_path, style):
     assert source.model.labels(one_image()).shape == (1,)
 
 
-def test_a_checkpoint_of_another_layout_is_refused_with_the_keys(tmp_path):
+def test_a_checkpoint_of_another_layout_is_refused_with_the_keys(tmp_path: Path) -> None:
     save_file(checkpoint("torchvision", torchvision_name), tmp_path / "net.safetensors")
     with pytest.raises(DataError, match=re.escape("5 unexpected (stem.norm.bias, ")):
         load_weights(DenseNet121Cifar(layout="kuangliu"), tmp_path / "net.safetensors", densenet121_key)
 
 
-def test_a_checkpoint_without_a_layer_is_refused_with_its_keys(tmp_path):
+def test_a_checkpoint_without_a_layer_is_refused_with_its_keys(tmp_path: Path) -> None:
     weights = checkpoint("kuangliu", kuangliu_name)
     del weights["dense3.23.conv2.weight"]
     save_file(weights, tmp_path / "net.safetensors")
@@ -176,7 +177,7 @@ def test_a_checkpoint_without_a_layer_is_refused_with_its_keys(tmp_path):
         load_weights(DenseNet121Cifar(), tmp_path / "net.safetensors", densenet121_key)
 
 
-def test_a_checkpoint_of_more_classes_is_refused_with_both_shapes(tmp_path):
+def test_a_checkpoint_of_more_classes_is_refused_with_both_shapes(tmp_path: Path) -> None:
     save_file(checkpoint("weiaicunzai", weiaicunzai_name, classes=100), tmp_path / "net.safetensors")
     with pytest.raises(DataError, match=re.escape("classifier.weight is (100, 1024), not (10, 1024)")):
         load_weights(DenseNet121Cifar(layout="weiaicunzai"), tmp_path / "net.safetensors", densenet121_key)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import pickle
 import struct
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,18 +44,18 @@ def python2_batch(pixels: np.ndarray = PIXELS, labels: list[int] = LABELS) -> by
     return b"\x80\x02}q\x01(" + items + b"u."
 
 
-def read(tmp_path, content: bytes):
+def read(tmp_path: Path, content: bytes) -> tuple[np.ndarray, np.ndarray]:
     (tmp_path / "test_batch").write_bytes(content)
     return read_cifar10(tmp_path, "test")
 
 
-def test_the_hand_built_batch_is_what_python_reads():
+def test_the_hand_built_batch_is_what_python_reads() -> None:
     batch = pickle.loads(python2_batch(), encoding="bytes")  # noqa: S301 - bytes of this file
     np.testing.assert_array_equal(batch[b"data"], PIXELS)
     assert batch[b"labels"] == LABELS
 
 
-def test_a_python_2_batch_is_read(tmp_path):
+def test_a_python_2_batch_is_read(tmp_path: Path) -> None:
     images, labels = read(tmp_path, python2_batch())
     assert images.dtype == np.float32
     assert labels.dtype == np.int64
@@ -63,19 +65,19 @@ def test_a_python_2_batch_is_read(tmp_path):
 
 @pytest.mark.parametrize("protocol", [2, 3, 4])
 @pytest.mark.parametrize("keys", ["bytes", "text"])
-def test_a_python_3_batch_is_read(tmp_path, protocol, keys):
+def test_a_python_3_batch_is_read(tmp_path: Path, protocol: int, keys: str) -> None:
     batch = BATCH if keys == "bytes" else {key.decode(): value for key, value in BATCH.items()}
     images, labels = read(tmp_path, pickle.dumps(batch, protocol=protocol))
     np.testing.assert_array_equal(images, EXPECTED)
     assert labels.tolist() == LABELS
 
 
-def test_an_array_stored_by_column_is_read_by_row(tmp_path):
+def test_an_array_stored_by_column_is_read_by_row(tmp_path: Path) -> None:
     images, _ = read(tmp_path, pickle.dumps(BATCH | {b"data": np.asfortranarray(PIXELS)}, protocol=2))
     np.testing.assert_array_equal(images, EXPECTED)
 
 
-def test_five_pickled_batches_make_the_training_split(tmp_path):
+def test_five_pickled_batches_make_the_training_split(tmp_path: Path) -> None:
     for number in range(1, 6):
         (tmp_path / f"data_batch_{number}").write_bytes(python2_batch(labels=[number] * 4))
     images, labels = read_cifar10(tmp_path, "train")
@@ -89,12 +91,12 @@ class Hostile:
     def __init__(self, target: str) -> None:
         self.target = target
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return os.mkdir, (self.target,)
 
 
 @pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
-def test_a_hostile_pickle_is_refused_and_not_executed(tmp_path, protocol):
+def test_a_hostile_pickle_is_refused_and_not_executed(tmp_path: Path, protocol: int) -> None:
     target = tmp_path / "executed"
     content = pickle.dumps(BATCH | {b"labels": Hostile(str(target))}, protocol=protocol)
     with pytest.raises(DataError, match="it was not executed"):
@@ -120,7 +122,7 @@ def test_a_hostile_pickle_is_refused_and_not_executed(tmp_path, protocol):
         b"\x80\x02Px\n.",
     ],
 )
-def test_every_other_operation_or_name_is_refused(tmp_path, content):
+def test_every_other_operation_or_name_is_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(DataError, match="it was not executed"):
         read(tmp_path, content)
 
@@ -147,7 +149,7 @@ def test_every_other_operation_or_name_is_refused(tmp_path, content):
         python2_batch().replace(b"M\x00\x0c", b"M\x01\x0c"),
     ],
 )
-def test_a_damaged_pickle_is_refused(tmp_path, content):
+def test_a_damaged_pickle_is_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(DataError, match=r"not a complete CIFAR-10 batch|ends without"):
         read(tmp_path, content)
 
@@ -165,11 +167,11 @@ def test_a_damaged_pickle_is_refused(tmp_path, content):
         (BATCH | {b"labels": [0, 1, 2, -1]}, "1 of 4 labels"),
     ],
 )
-def test_a_dictionary_that_is_no_cifar_batch_is_refused(tmp_path, batch, message):
+def test_a_dictionary_that_is_no_cifar_batch_is_refused(tmp_path: Path, batch: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read(tmp_path, pickle.dumps(batch, protocol=2))
 
 
-def test_an_array_of_another_type_than_bytes_is_refused(tmp_path):
+def test_an_array_of_another_type_than_bytes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="call of the dtype"):
         read(tmp_path, pickle.dumps(BATCH | {b"data": PIXELS.astype(np.float32)}, protocol=2))

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from popskipjump.errors import InputError
 from popskipjump.zoo import select_images
@@ -12,11 +15,11 @@ LABELS = np.arange(1000) % 10
 IMAGES = np.linspace(0, 1, 1000, dtype=np.float32).reshape(1000, 1, 1, 1)  # each image is its own probability
 
 
-def own_value(points, labels):
+def own_value(points: Tensor, labels: Tensor) -> Tensor:
     return points.flatten()
 
 
-def test_only_images_with_enough_probability_are_chosen():
+def test_only_images_with_enough_probability_are_chosen() -> None:
     chosen = select_images(own_value, IMAGES, LABELS, count=200)
     assert chosen.shape == (200,)
     assert chosen.dtype == np.int64
@@ -24,26 +27,26 @@ def test_only_images_with_enough_probability_are_chosen():
     assert (IMAGES[chosen] >= 0.75).all()
 
 
-def test_the_threshold_itself_is_enough():
+def test_the_threshold_itself_is_enough() -> None:
     half = np.full((10, 2), 0.75, dtype=np.float32)
     assert len(select_images(lambda p, _: p[:, 0], half, np.zeros(10), count=10)) == 10
 
 
-def test_the_same_seed_gives_the_same_images_and_another_seed_others():
+def test_the_same_seed_gives_the_same_images_and_another_seed_others() -> None:
     first = select_images(own_value, IMAGES, LABELS, count=50, seed=1)
     np.testing.assert_array_equal(first, select_images(own_value, IMAGES, LABELS, count=50, seed=1))
     assert not np.array_equal(first, select_images(own_value, IMAGES, LABELS, count=50, seed=2))
 
 
-def test_a_smaller_count_is_the_beginning_of_a_larger_one():
+def test_a_smaller_count_is_the_beginning_of_a_larger_one() -> None:
     many = select_images(own_value, IMAGES, LABELS, count=240)
     np.testing.assert_array_equal(select_images(own_value, IMAGES, LABELS, count=7), many[:7])
 
 
-def test_no_call_gets_more_than_a_chunk_and_each_image_its_own_label():
+def test_no_call_gets_more_than_a_chunk_and_each_image_its_own_label() -> None:
     sizes = []
 
-    def spy(points, labels):
+    def spy(points: Tensor, labels: Tensor) -> Tensor:
         sizes.append(len(points))
         index = (points.flatten() * 999).round().long()
         assert torch.equal(labels, index % 10)
@@ -57,7 +60,7 @@ def test_no_call_gets_more_than_a_chunk_and_each_image_its_own_label():
     assert sizes == [FIRST], "few images need few looks"
 
 
-def test_too_few_good_images_are_counted_in_the_error():
+def test_too_few_good_images_are_counted_in_the_error() -> None:
     with pytest.raises(InputError, match=r"only 250 of 1000 images .* count=500"):
         select_images(own_value, IMAGES, LABELS)
 
@@ -74,7 +77,12 @@ def test_too_few_good_images_are_counted_in_the_error():
         ({"correct_probability": lambda p, _: p.flatten() * float("nan")}, "NaN"),
     ],
 )
-def test_arguments_that_do_not_fit_are_refused(changes, message):
-    arguments = {"correct_probability": own_value, "images": IMAGES, "labels": LABELS, "count": 10} | changes
+def test_arguments_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {
+        "correct_probability": own_value,
+        "images": IMAGES,
+        "labels": LABELS,
+        "count": 10,
+    } | changes
     with pytest.raises(InputError, match=message):
         select_images(**arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,8 +21,8 @@ Propose = Callable[[Tensor, int], Tensor]  # (rows (A,), how many were tried) ->
 class Pool:
     """Candidate starting images and their classes; an attack starts from one of another class, or of the target."""
 
-    images: Tensor  # (N, *S)
-    labels: Tensor  # (N,)
+    images: Any  # (N, *S), a tensor, an array or a data frame; `evaluate` makes it a tensor
+    labels: Any  # (N,), of the classifier's own classes
 
     def __post_init__(self) -> None:
         dimensions = [len(getattr(part, "shape", ())) for part in (self.images, self.labels)]

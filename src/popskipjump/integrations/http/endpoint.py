@@ -40,7 +40,9 @@ _REQUEST_BYTES = 16 << 20  # of one request's numbers as JSON, about 20 bytes ea
 class Codec(Protocol):
     """A language of requests and responses."""
 
-    max_rows: int | None
+    @property
+    def max_rows(self) -> int | None:
+        """The most rows of one request; None for no limit of its own."""
 
     def request(self, part: Part, name: str, signature: Signature) -> Request:
         """The request for the labels of some rows."""

@@ -176,7 +176,7 @@ def nearest_of_another_class(lab: Lab, images: Tensor, labels: Tensor) -> Tensor
     """The nearest image of the pool that the network takes for something else: `(B, *S)`."""
     if lab.pool is None:
         raise TypeError("white-box attacks start from a pool of images.")
-    pool = lab.pool.images.to(torch.float32)
+    pool: Tensor = lab.pool.images.to(torch.float32)
     found = torch.cat([lab.model.labels(part) for part in torch.split(pool, 512)])
     distance = torch.cdist(images.flatten(1), pool.flatten(1))
     distance[labels.unsqueeze(1) == found.unsqueeze(0)] = torch.inf
