@@ -178,22 +178,22 @@ def test_linf_distances_are_smaller_than_l2_ones() -> None:
     assert math.isclose(float(np.median(l2.distances / linf.distances)), D**0.5, rel_tol=0.2)
 
 
-def test_the_majoritys_border_is_the_networks_where_noise_only_hides_it():
+def test_the_majoritys_border_is_the_networks_where_noise_only_hides_it() -> None:
     model, (images, labels) = psj.zoo.mnist_model(), psj.zoo.mnist_images(4)
     found = psj.evaluate(model, images, labels, noise="flip:0.1", budget=150)
     majority = found.majority_border("flip:0.1")
     assert majority.exact
-    assert np.allclose(majority.distance.numpy(), found.border_distances, rtol=1e-3)
+    assert np.allclose(majority.distance.numpy(), present(found.border_distances), rtol=1e-3)
 
 
-def test_the_majoritys_border_moves_with_crops():
+def test_the_majoritys_border_moves_with_crops() -> None:
     model, (images, labels) = psj.zoo.mnist_model(), psj.zoo.mnist_images(4)
     found = psj.evaluate(model, images, labels, noise="cropping:24", budget=150)
     majority = found.majority_border("cropping:24").distance.numpy()
-    assert (np.abs(majority / found.border_distances - 1) > 0.01).any()
+    assert (np.abs(majority / present(found.border_distances) - 1) > 0.01).any()
 
 
-def test_a_majoritys_border_needs_a_white_box():
+def test_a_majoritys_border_needs_a_white_box() -> None:
     found = psj.evaluate(lambda batch: (batch.sum(axis=1) > 2).astype(np.int64), np.full((1, 8), 0.1), [0], budget=100)
     with pytest.raises(ValueError, match="white box"):
         found.majority_border("flip:0.1")

@@ -50,6 +50,12 @@ def serving_oracle(oracle: Oracle, shape: tuple[int, ...], **options: Any) -> It
         yield f"{root}/v2/models/toy"
 
 
+class ScriptedHandler(BaseHTTPRequestHandler):
+    """What a behaviour gets: the handler of one request."""
+
+    over: threading.Event  # set when the test is over
+
+
 class Script:
     """What a scripted server does: one behaviour for each request to infer, the honest one once they are used up.
 
@@ -81,14 +87,14 @@ def rows_of(request: dict[str, Any]) -> np.ndarray:
     return np.array(entry["data"], dtype=np.float64).reshape(entry["shape"])
 
 
-def honest(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+def honest(handler: ScriptedHandler, request: dict[str, Any]) -> None:
     labels = [label_of(row) for row in rows_of(request)]
     output = {"name": "label", "datatype": "INT64", "shape": [len(labels)], "data": labels}
     reply(handler, {"model_name": "toy", "id": request["id"], "outputs": [output]})
 
 
 def reply(
-    handler: BaseHTTPRequestHandler,
+    handler: ScriptedHandler,
     content: Any,
     status: int = 200,
     kind: str = "application/json",
@@ -106,7 +112,7 @@ def status(code: int, **headers: str) -> Callable[..., None]:
     return lambda handler, request: reply(handler, {"error": "SECRET-BODY"}, code, headers=headers)
 
 
-def hang(handler, request) -> None:
+def hang(handler: ScriptedHandler, request: dict[str, Any]) -> None:
     """Never answer."""
     handler.over.wait(OVER)
 
@@ -122,7 +128,7 @@ METADATA = {
 def scripted(script: Script, metadata: dict[str, Any] = METADATA, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """The address of a model whose server follows a script."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(ScriptedHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 

@@ -9,7 +9,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from popskipjump.oracles import Oracle, Ticket
 httpx = pytest.importorskip("httpx", reason="httpx is not installed: it is in the extra http")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: it is in the extra serve")
 
-from http_toys import (  # noqa: E402  # noqa: E402
+from http_toys import (  # noqa: E402
     DIMENSION,
     METADATA,
     OVER,
@@ -33,6 +32,7 @@ from http_toys import (  # noqa: E402  # noqa: E402
     SHORT,
     STUBBORN,
     Script,
+    ScriptedHandler,
     hang,
     honest,
     question,
@@ -103,7 +103,7 @@ def test_a_batch_is_divided_by_the_servers_own_limit(noisy_mnist: Any) -> None:
 def test_no_more_requests_are_under_way_than_connections() -> None:
     together = threading.Barrier(3)
 
-    def slow(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+    def slow(handler: ScriptedHandler, request: dict[str, Any]) -> None:
         together.wait(OVER)  # three requests have arrived
         time.sleep(0.02)  # a fourth would arrive now
         honest(handler, request)
@@ -147,7 +147,7 @@ def test_one_timeout_does_not_end_an_image_that_is_alone_in_its_batch() -> None:
 
 
 def test_a_refused_query_does_not_cost_its_neighbours_their_answers() -> None:
-    def picky(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+    def picky(handler: ScriptedHandler, request: dict[str, Any]) -> None:
         if (rows_of(request)[:, 0] > 0.45).any():
             status(403)(handler, request)
         else:
@@ -169,7 +169,7 @@ def test_a_refused_query_does_not_cost_its_neighbours_their_answers() -> None:
 
 
 def test_a_request_that_is_too_large_is_divided() -> None:
-    def small_only(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+    def small_only(handler: ScriptedHandler, request: dict[str, Any]) -> None:
         (honest if len(rows_of(request)) <= 3 else status(413))(handler, request)
 
     points, ticket, labels = question(16)
@@ -197,7 +197,7 @@ class StatefulDefence:
     def __init__(self, radius: float) -> None:
         self.radius, self.seen, self.refused = radius, np.zeros((0, DIMENSION)), 0
 
-    def __call__(self, handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+    def __call__(self, handler: ScriptedHandler, request: dict[str, Any]) -> None:
         labels = []
         for row in rows_of(request):
             near = (np.linalg.norm(self.seen - row, axis=1) < self.radius).sum() >= 3
@@ -250,7 +250,7 @@ def test_a_stateful_defence_without_a_policy_ends_in_a_clear_error() -> None:
 def test_a_template_and_a_path_are_enough_for_a_server_with_its_own_json(
     template: Any, path: str, answer: Callable[..., Any], classes: list[str] | None
 ) -> None:
-    def behave(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+    def behave(handler: ScriptedHandler, request: dict[str, Any]) -> None:
         key = next(iter(request)) if isinstance(request, dict) else None
         values = request if key is None else request[key]
         reply(handler, answer(np.array(values[0] if key == "a" else values)))

@@ -5,15 +5,12 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-
-from popskipjump.integrations.http import Endpoint
 
 httpx = pytest.importorskip("httpx", reason="httpx is not installed: it is in the extra http")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: it is in the extra serve")
@@ -24,6 +21,7 @@ from http_toys import (  # noqa: E402
     SHORT,
     STUBBORN,
     Script,
+    ScriptedHandler,
     hang,
     honest,
     question,
@@ -47,11 +45,11 @@ def labels(data: Any, shape: list[int] | None = None, datatype: str = "INT64") -
     return {"name": "label", "datatype": datatype, "shape": [len(data)] if shape is None else shape, "data": data}
 
 
-def close(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+def close(handler: ScriptedHandler, request: dict[str, Any]) -> None:
     handler.close_connection = True
 
 
-def half(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+def half(handler: ScriptedHandler, request: dict[str, Any]) -> None:
     handler.send_response(200)
     handler.send_header("Content-Length", "1000")
     handler.end_headers()
@@ -59,13 +57,13 @@ def half(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
     handler.close_connection = True
 
 
-def drip(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+def drip(handler: ScriptedHandler, request: dict[str, Any]) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
     while not handler.over.wait(0.02):  # a header that never ends, a byte at a time
         handler.wfile.write(b"x")
 
 
-def endless(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+def endless(handler: ScriptedHandler, request: dict[str, Any]) -> None:
     handler.send_response(200)
     handler.send_header("Transfer-Encoding", "chunked")
     handler.end_headers()
@@ -73,22 +71,22 @@ def endless(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
         handler.wfile.write(b"100000\r\n" + b" " * 0x100000 + b"\r\n")
 
 
-def announced(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+def announced(handler: ScriptedHandler, request: dict[str, Any]) -> None:
     handler.send_response(200)
     handler.send_header("Content-Length", str(100 << 20))
     handler.end_headers()
     handler.close_connection = True
 
 
-def compressed(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+def compressed(handler: ScriptedHandler, request: dict[str, Any]) -> None:
     reply(handler, b"\x1f\x8b" + b"\0" * 50, headers={"Content-Encoding": "gzip"})
 
 
-def other_id(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+def other_id(handler: ScriptedHandler, request: dict[str, Any]) -> None:
     reply(handler, {"id": "another", "outputs": [labels([1, 1, 1])]})
 
 
-def not_a_length(handler: BaseHTTPRequestHandler, request: dict[str, Any]) -> None:
+def not_a_length(handler: ScriptedHandler, request: dict[str, Any]) -> None:
     reply(handler, b"{}", headers={"Inference-Header-Content-Length": "-3"})
 
 
@@ -136,7 +134,7 @@ FATAL = {
 ENDLESS = ("hangs", "drips")
 
 
-def endpoint_for(url: str) -> Endpoint:
+def endpoint_for(url: str) -> psj.Endpoint:
     return psj.Endpoint(url, patience=QUICK, max_response=1 << 20)
 
 
