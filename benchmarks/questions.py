@@ -60,12 +60,12 @@ def _copies(seed: int) -> tuple[torch.nn.Module, torch.Tensor, torch.Tensor]:
 
 
 def compare(options: argparse.Namespace) -> None:
-    """Verdicts on two copies of one small network, without noise and with flips in turn."""
+    """Verdicts on two copies of one small network: no noise, flips and logit sampling in turn."""
     counts: dict[str, int] = {}
     different = 0
     for done, study in enumerate(range(options.studies), start=1):
         net, images, labels = _copies(options.seed + study)
-        noise = (None, "flip:0.1")[study % 2]
+        noise = (None, "flip:0.1", "logit:1")[study % 3]
         answer = psj.compare(
             net,
             net,
@@ -139,24 +139,31 @@ def certify(options: argparse.Namespace) -> None:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Kinds of noise named on classifiers of the tests' generator, from seed 1000 on, and coverage of the intervals."""
+    """Kinds of noise named on classifiers of the tests' generator, in sets of 20, and coverage of the intervals."""
     sys.path.insert(0, str(ROOT / "tests" / "unit" / "questions"))
     from noise_zoo import classifiers
 
-    named = covered = intervals = done = 0
-    for case in classifiers(range(1000 + options.seed, 1000 + options.seed + options.studies)):
-        answer = psj.check(case.model, case.images, case.labels)
-        done, named = done + 1, named + (answer.kind == case.kind)
-        pairs = [(answer.noise_at_images.low, case.noise_at_images, answer.noise_at_images.high)]
-        if answer.kind == "growing":
-            rows = [(row, torch.from_numpy(end)) for row, end in enumerate(answer.line) if end is not None]
-            pairs += [(answer.width_low[row], case.width(row, end), answer.width_high[row]) for row, end in rows]
-        if answer.kind in ("constant", "growing"):
-            intervals += len(pairs)
-            covered += sum(low <= true <= high for low, true, high in pairs)
-        if answer.kind != case.kind:
-            print(f"{case.name} was called {answer.kind}")
-    print(f"{named} of {done} named right; {covered} of {intervals} intervals cover the truth")
+    totals = np.zeros(4, dtype=int)
+    for first in range(options.seed, options.seed + options.studies, 20):
+        counts = np.zeros(4, dtype=int)  # classifiers, named right, intervals, that cover
+        most = 0
+        for case in classifiers(range(first, min(first + 20, options.seed + options.studies))):
+            answer = psj.check(case.model, case.images, case.labels)
+            most = max(most, int(answer.queries.max()))
+            pairs = [(answer.noise_at_images.low, case.noise_at_images, answer.noise_at_images.high)]
+            if answer.kind == "growing":
+                rows = [(row, torch.from_numpy(end)) for row, end in enumerate(answer.line) if end is not None]
+                pairs += [(answer.width_low[row], case.width(row, end), answer.width_high[row]) for row, end in rows]
+            if answer.kind not in ("constant", "growing"):
+                pairs = []
+            counts += [1, answer.kind == case.kind, len(pairs), sum(low <= true <= high for low, true, high in pairs)]
+            if answer.kind != case.kind:
+                print(f"  seed {first + counts[0] - 1}, {case.name}: called {answer.kind}")
+        totals += counts
+        print(f"seeds {first} to {first + counts[0] - 1}: {counts[1]} of {counts[0]} named right, {counts[3]} of "
+              f"{counts[2]} intervals cover the truth, at most {most} queries", flush=True)  # fmt: skip
+    print(f"all: {totals[1]} of {totals[0]} named right, {totals[3]} of {totals[2]} intervals "
+          f"({totals[3] / max(totals[2], 1):.1%}) cover the truth")  # fmt: skip
 
 
 STUDIES: dict[str, Any] = {

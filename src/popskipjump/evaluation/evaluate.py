@@ -29,7 +29,7 @@ from popskipjump.evaluation.inputs import (
     starts_of,
     within_budget,
 )
-from popskipjump.evaluation.phases import judge, prepare, warnings_of
+from popskipjump.evaluation.phases import judge, prepare, warnings_of, warnings_of_noise
 from popskipjump.evaluation.report import Probes, Report
 from popskipjump.evaluation.spaced import evaluate_in_space, wants_space
 from popskipjump.evaluation.watching import Watch
@@ -160,6 +160,7 @@ def _evaluate(
     if problem.verdict and result.error is None:
         judged = judge(problem, result.points, result.status, problem.verdict, hooks.keep_interrupted)
     report = _report_of(case, problem, result, judged, _title(attack, noise, votes), stop_distance)
+    report.warnings.extend(warnings_of_noise(report, case.config, votes, ours=noise is not None))
     if result.error is not None:
         result.error.report = report
         raise result.error

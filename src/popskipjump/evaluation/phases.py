@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from popskipjump.attacks import AttackResult, Pool, Problem, find_starts, from_noise, from_pool, majority_adversarial
 from popskipjump.errors import OracleError
-from popskipjump.metrics import Verdict, verdict_of
+from popskipjump.evaluation.inputs import AttackConfig
+from popskipjump.evaluation.report import Report
+from popskipjump.metrics import Seen, Verdict, noise_warnings, transition_width, verdict_of
 from popskipjump.types import Status
 
 CHECK_VOTES = 5  # votes that decide whether an image, or a starting point, is adversarial
@@ -120,3 +123,34 @@ def warnings_of(result: AttackResult, stop_distance: float | None, model: object
     if open_:
         found.append(f"{open_} of {len(status)} images have a point that is NOT confirmed to be adversarial.")
     return found
+
+
+def warnings_of_noise(report: Report, config: AttackConfig, votes: int, ours: bool) -> list[str]:
+    """What the answers of an evaluation say about noise, without a further query.
+
+    Args:
+        report: of the evaluation.
+        config: the attack.
+        votes: answers behind each of its decisions.
+        ours: whether the noise was put on the answers here.
+    """
+    nothing = np.full(len(report.status), np.nan)
+    asked = np.zeros(len(nothing)) if report.verdict is None else np.asarray(report.verdict.queries)
+    share = nothing if report.verdict is None else np.asarray(report.verdict.probability)
+    none = np.zeros((len(nothing), 0), dtype=np.int64)
+    fitted = report.sigmoid
+    seen = Seen(
+        yes=np.where(asked > 0, share, 0.0) * asked,
+        asked=asked,
+        walked=report.walked,
+        distances=report.distances,
+        probe_asked=none if report.probes is None else report.probes.asked,
+        probe_yes=none if report.probes is None else report.probes.adversarial,
+        floors=nothing if fitted is None else np.asarray(fitted.lost) / 2,
+        gradual=nothing if fitted is None else transition_width(np.asarray(fitted.slope)),
+        failed=sum(status is Status.ORACLE_FAILED for status in report.status),
+        message=next(iter(report.messages.values()), "no answer"),
+    )
+    search = getattr(config.build(report.images[0].size), "search", None)
+    expects = votes > 1 or bool(getattr(search, "models_noise", False))
+    return noise_warnings(seen, expects, ours)

@@ -22,12 +22,12 @@ from popskipjump.questions.probe.evidence import KINDS, Evidence, kind_of, misse
 from popskipjump.questions.probe.findings import findings_of
 from popskipjump.questions.probe.forecast import Forecast, forecast
 from popskipjump.questions.probe.lines import COARSE, REPEATS
-from popskipjump.questions.probe.probing import AGAIN, CLEAN, NEAR, ROUND, Probed, Prober
+from popskipjump.questions.probe.probing import AGAIN, CLEAN, FEWEST_ROUNDS, NEAR, ROUND, Probed, Prober
 from popskipjump.rng import Key
 from popskipjump.types import Bounds
 
 MOST_IMAGES = 8
-LEAST_BUDGET = CLEAN + NEAR + 7 + COARSE * REPEATS + AGAIN + 3 * ROUND
+LEAST_BUDGET = CLEAN + NEAR + 7 + COARSE * REPEATS + AGAIN + FEWEST_ROUNDS * ROUND
 SMALL_RATE = 0.01  # the noise whose chance of being missed is stated
 
 

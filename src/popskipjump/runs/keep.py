@@ -6,6 +6,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from popskipjump.evaluation.inputs import (
     labels_of,
     starts_of,
 )
+from popskipjump.evaluation.phases import warnings_of_noise
 from popskipjump.evaluation.report import Probes
 from popskipjump.geometry import Norm, norm_of
 from popskipjump.metrics import Verdict
@@ -173,7 +175,7 @@ def report_of(data: RunData) -> Report:
     asked = bool(data.verdict_queries.any())
     verdict = (data.verdict_probability, data.verdict_low, data.verdict_high, data.verdict_queries)
     rows = {int(image): row for row, image in enumerate(data.image_ids)}
-    return Report(
+    report = Report(
         points=data.points,
         distances=data.distances,
         walked=data.trace_distance[-1].copy(),
@@ -204,6 +206,11 @@ def report_of(data: RunData) -> Report:
         title=f"{data.spec.attack_words}, noise {data.spec.noise or 'none'}",
         white_box=None,
     )
+    # A run does not keep where a walk ended before the settle phase, so that nothing is said about what it moved.
+    settled = replace(report, walked=report.distances)
+    config, votes = data.spec.attack.config(data.spec.iterations), data.spec.votes
+    report.warnings.extend(warnings_of_noise(settled, config, votes, ours=data.spec.noise is not None))
+    return report
 
 
 def write_results(folder: Path, command: Mapping[str, Any] | None = None) -> tuple[Path, Path]:

@@ -9,8 +9,8 @@ import torch
 
 import popskipjump as psj
 from popskipjump.questions import compare, save
-from popskipjump.questions.compare import images_needed, verdict_of
-from popskipjump.questions.intervals import Interval
+from popskipjump.questions.comparison import detectable, images_needed, median_of, moves_of, verdict_of
+from popskipjump.questions.intervals import NORMAL, Interval
 from popskipjump.rng import Key, uniform
 
 NEAR, FAR = psj.Plane(torch.ones(8), 4.0), psj.Plane(torch.ones(8), 6.0)
@@ -40,6 +40,46 @@ def test_a_border_further_away_is_more_robust_and_moved() -> None:
     true = FAR.distance(IMAGES) / NEAR.distance(IMAGES)
     np.testing.assert_allclose(np.median(answer.ratios), float(true.median()), rtol=0.25)
     assert compare(FAR, NEAR, IMAGES, LABELS, budget=200, scale=1.0).verdict == "less robust"
+
+
+def test_a_border_that_turned_but_is_as_far_away_has_moved_and_is_not_more_robust() -> None:
+    first, second = torch.ones(8), torch.ones(8)
+    first[:4], second[4:] = 2.0, 2.0
+    images = 0.1 + 0.3 * uniform(Key(3).roots(torch.arange(8)), 8)
+    images = images[:, [0, 1, 2, 3, 0, 1, 2, 3]]  # both planes are equally far from every image
+    answer = compare(psj.Plane(first, 6.0), psj.Plane(second, 6.0), images, LABELS, budget=300, scale=1.0)
+    assert answer.border_moved
+    assert answer.verdict == "the border moved"
+    assert str(answer).startswith("The border moved: on the same rays the two borders differ by a factor of")
+
+
+def test_distances_are_measured_in_the_norm_that_is_asked_for() -> None:
+    answer = compare(NEAR, FAR, IMAGES, LABELS, budget=300, scale=1.0, norm="linf")
+    assert answer.norm == "linf"
+    true = (4.0 - IMAGES.sum(dim=1)) / 8  # the nearest point of a plane of equal weights, by its largest change
+    assert np.median(answer.base / true.numpy()) == pytest.approx(1.0, abs=0.25)
+
+
+def test_measurement_errors_alone_give_no_move() -> None:
+    rng = np.random.default_rng(3)
+    first, second = np.exp(0.2 * rng.normal(size=(2, 4000)))
+    moves = moves_of(first, second)
+    assert abs(float(np.median(moves)) - 1) < 0.02  # 5 standard errors of the median are 0.02
+    assert np.median(np.maximum(second, 1 / second)) > 1.1  # what a ratio turned upwards would say
+    assert moves_of(np.array([2.0, 0.5]), np.array([2.0, 0.5])).tolist() == [2.0, 2.0]
+
+
+def test_the_stated_number_of_images_decides_with_the_stated_power() -> None:
+    rng, spread = np.random.default_rng(4), 0.3
+    some = np.exp(spread * np.array([NORMAL.inv_cdf((k + 0.5) / 41) for k in range(41)]))
+    count = images_needed(some, Interval(1.3, 1.0, 1.6), 0.1, 0.95)
+    assert count is not None
+    decided = 0
+    for study in range(60):
+        ratios = 1.3 * np.exp(spread * rng.normal(size=count))
+        decided += verdict_of(median_of(ratios, Key(study), 0.95), 0.1) == "more robust"
+    assert 40 <= decided <= 57  # 80% of 60 are 48, give or take 3
+    assert 1.1 < detectable(some, 0.1, 0.95) < 2.5
 
 
 def test_the_same_seed_gives_the_same_comparison() -> None:

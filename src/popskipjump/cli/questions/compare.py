@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from popskipjump.cli.commands.attack import Attack, BoundsPair, Data, Force, Images, Out, Seed, StartIndex, Threads
+from popskipjump.cli.commands.attack import (
+    Attack,
+    BoundsPair,
+    Data,
+    Force,
+    Images,
+    Norm,
+    Out,
+    Seed,
+    StartIndex,
+    Threads,
+)
 from popskipjump.cli.console import notes, output, plain_errors
 from popskipjump.cli.progress import Bar
 
@@ -35,6 +46,7 @@ def compare(
     base_noise: BaseNoise = None,
     defended_noise: DefendedNoise = None,
     attack: Attack = "qsj",
+    norm: Norm = "l2",
     budget: Budget = 2000,
     scale: Scale = None,
     margin: Margin = 0.1,
@@ -67,6 +79,7 @@ def compare(
                 base_noise=base_noise,
                 defended_noise=defended_noise,
                 attack=attack,
+                norm=norm,
                 budget=budget,
                 scale=scale,
                 starts=chosen.pool,

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from popskipjump.questions.intervals import Interval, lower_limit, proportion
+from popskipjump.questions.probe.drift import chi_square_tail, drift
 from popskipjump.questions.probe.probing import Probed
 
 DRIFT_LEVEL = 1e-3  # a drift is reported below this probability of chance
 GROWTH_LEVEL = 1e-3
 _BOTH_LEVEL = 1e-6
+_EVERYWHERE = 0.02  # noise of every image, at least, that is called constant beside a growing one
 KINDS = {
     "deterministic": "the same input always gets the same answer",
     "cached": "answers are noisy, but remembered for each input",
@@ -50,14 +50,6 @@ class Evidence(NamedTuple):
     rejected: Interval
 
 
-def chi_square_tail(value: float, freedom: int) -> float:
-    """P(a chi-square variable is at least so large)."""
-    if freedom == 0:
-        return 1.0
-    half = torch.tensor([freedom / 2, value / 2], dtype=torch.float64)
-    return float(torch.special.gammaincc(half[0], half[1]))
-
-
 def weigh(found: list[Probed], rejected: int, asked: int, confidence: float) -> Evidence:
     """Weigh what all images were answered."""
     clean = [np.concatenate((p.clean, _valid(p.ends[:, :2]) > 0.5)) for p in found]
@@ -68,7 +60,7 @@ def weigh(found: list[Probed], rejected: int, asked: int, confidence: float) -> 
         repeats=_repeats(found),
         islands=islands,
         neighbours=neighbours,
-        drift=_drift(found),
+        drift=drift(found),
         growth=chi_square_tail(2 * sum(fit.step_evidence for fit in fits), len(fits)),
         floors=chi_square_tail(2 * sum(fit.floor_evidence for fit in fits), 2 * len(fits)),
         clean=proportion(wrong, total, confidence),
@@ -87,7 +79,7 @@ def kind_of(evidence: Evidence) -> str:
         return "cached" if evidence.islands >= 2 else "deterministic"
     if evidence.growth >= GROWTH_LEVEL:
         return "constant"
-    both = evidence.floors < _BOTH_LEVEL and evidence.clean_lowest > 0.01
+    both = evidence.floors < _BOTH_LEVEL and evidence.clean_lowest > _EVERYWHERE
     return "constant and growing" if both else "growing"
 
 
@@ -128,51 +120,3 @@ def _islands(found: list[Probed]) -> tuple[int, int]:
                 count += int(((shares[1:-1] != shares[:-2]) & (shares[1:-1] != shares[2:])).sum())
                 total += len(shares) - 2
     return count, total
-
-
-def _drift(found: list[Probed]) -> float:
-    """Trend of the answers of equal inputs over the rounds, and late answers against first ones: a chi-square test."""
-    statistic, freedom = 0.0, 0
-    for probed in found:
-        groups = [probed.ladder, probed.ends[:, :2], probed.ends[:, 2:]]
-        early = [np.concatenate(([late], looked)) for late, looked in _late_pairs(probed)]
-        for group in groups:
-            trend = variance = 0.0
-            for cell in group.T:
-                answers = cell[~np.isnan(cell)]
-                if len(answers) > 2 and answers.std() > 0:
-                    time = np.arange(len(answers)) - (len(answers) - 1) / 2
-                    trend += float(time @ answers)
-                    variance += float(time @ time) * float(answers.var(ddof=1))
-            statistic, freedom = _added(statistic, freedom, trend, variance)
-        shift = sum(cell[0] - cell[1:].mean() for cell in early)
-        variance = sum(cell.var(ddof=1) * (1 + 1 / (len(cell) - 1)) for cell in early)
-        statistic, freedom = _added(statistic, freedom, float(shift), float(variance))
-    statistic, freedom = _added(statistic, freedom, *_rate_shift(found))
-    return chi_square_tail(statistic, freedom)
-
-
-def _rate_shift(found: list[Probed]) -> tuple[float, float]:
-    """By how much the noise at the images has grown from the first answers to the last ones, and its variance."""
-    shift = variance = 0.0
-    for probed in found:
-        first, last = probed.clean.astype(float), _valid(probed.ends[:, :2])
-        if len(first) > 1 and len(last) > 1:
-            shift += last.mean() - first.mean()
-            variance += np.concatenate((first, last)).var(ddof=1) * (1 / len(first) + 1 / len(last))
-    return float(shift), float(variance)
-
-
-def _late_pairs(probed: Probed) -> list[tuple[float, np.ndarray]]:
-    """The late answer and the first ones at each of the first places."""
-    looks = np.concatenate(probed.first) if probed.first else np.zeros((0, 2))
-    pairs = []
-    for late, look in zip(probed.again, looks, strict=False):
-        answers = look[1:][~np.isnan(look[1:])]
-        if not math.isnan(late) and len(answers) > 1:
-            pairs.append((float(late), answers))
-    return pairs
-
-
-def _added(statistic: float, freedom: int, shift: float, variance: float) -> tuple[float, int]:
-    return (statistic + shift**2 / variance, freedom + 1) if variance > 0 else (statistic, freedom)

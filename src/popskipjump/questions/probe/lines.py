@@ -46,11 +46,7 @@ def fit_line(position: np.ndarray, asked: np.ndarray, hits: np.ndarray, window: 
     offset = (position - centre[:, None, None]) / width[:, None]  # (centres, widths, P)
     rise = 1 / (1 + np.exp(np.clip(-2 * math.log(3) * offset, -50, 50)))
     pairs = np.array([(low, high) for low in _FLOORS for high in _FLOORS if low + high < 0.95])
-    shape = (len(pairs), _CENTRES, _WIDTHS)
-    log = np.empty(shape)
-    for number, (low, high) in enumerate(pairs):
-        p = np.clip(low + (1 - low - high) * rise, _SURE, 1 - _SURE)
-        log[number] = np.log(p) @ hits + np.log1p(-p) @ (asked - hits)
+    log = _log_likelihoods(rise, asked, hits, pairs)
     best = float(log.max())
     belief = np.exp(log - best)
     belief /= belief.sum()
@@ -70,6 +66,24 @@ def fit_line(position: np.ndarray, asked: np.ndarray, hits: np.ndarray, window: 
         step_evidence=best - float(log[:, :, 0].max()),
         floor_evidence=best - float(log[pairs.sum(axis=1) == 0].max()),
     )
+
+
+def _log_likelihoods(rise: np.ndarray, asked: np.ndarray, hits: np.ndarray, floors: np.ndarray) -> np.ndarray:
+    """Log-likelihood of answers at P places for rises `(C, W, P)` between floors `(F, 2)`: `(F, C, W)`."""
+    flat = np.clip(rise.reshape(-1, rise.shape[-1]), _SURE, 1 - _SURE).astype(np.float32)
+    log = np.zeros((len(floors), len(flat)))
+    # Most places are unanimous: half of the logarithms are not needed.
+    for upwards, counts in ((True, hits), (False, asked - hits)):
+        some = counts > 0
+        part, weight = flat[:, some], counts[some].astype(np.float32)
+        p = np.empty_like(part)
+        for number, (low, high) in enumerate(floors.astype(np.float32)):
+            first, last = (low, 1 - high) if upwards else (1 - low, high)
+            np.multiply(part, last - first, out=p)
+            p += first
+            np.log(p, out=p)
+            log[number] += p @ weight
+    return log.reshape(len(floors), *rise.shape[:-1])
 
 
 def _gathered(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ CLEAN, NEAR = 30, 24  # queries at the image, and close to it
 AGAIN = COARSE + 2 * ZOOM  # places of the first looks that are asked once more at the end
 LADDER = 12  # places across the border that are asked in every round
 ROUND = LADDER + 3  # with the image twice and the other end
-MOST_ROUNDS = 40
+FEWEST_ROUNDS, MOST_ROUNDS = 3, 40
 _NEAR_SIZE = 1e-3  # of the range of an input value: no classifier of use changes its class there
 _TRIES, _TRY_VOTES = 6, 7
 
@@ -63,10 +62,12 @@ class Prober:
         self._rounds(found)
         return found
 
+    def _left(self, row: int) -> int:
+        return int(self.asker.ledger.remaining(torch.tensor([row]))[0])
+
     def _ask(self, points: Tensor, row: int, phase: str) -> Tensor:
         """Labels for one image, as many as its budget allows: `(m,)` with m <= M."""
-        affordable = int(self.asker.ledger.remaining(torch.tensor([row]))[0])
-        points = points[:affordable]
+        points = points[: self._left(row)]
         if not len(points):
             return torch.zeros(0, dtype=torch.int64)
         answers = self.asker.labels(points, torch.full((len(points),), row), phase)
@@ -111,8 +112,14 @@ class Prober:
 
     def _locate(self, row: int, probed: Probed) -> None:
         """Find the transition on the image's line."""
-        ask = partial(self._ask_places, row, probed, phase="line")
-        probed.fit, probed.window = narrow(probed.answers, lambda places: len(ask(places)))
+
+        def ask(places: np.ndarray) -> int:
+            """A first look in any case; smaller windows only while enough is left for the rounds."""
+            if probed.first and self._left(row) < len(places) + AGAIN + FEWEST_ROUNDS * ROUND:
+                return 0
+            return len(self._ask_places(row, probed, places, phase="line"))
+
+        probed.fit, probed.window = narrow(probed.answers, ask)
 
     def _ask_places(self, row: int, probed: Probed, places: np.ndarray, phase: str) -> np.ndarray:
         labels = self._ask(self._points(row, probed, places), row, phase)
@@ -128,8 +135,8 @@ class Prober:
 
     def _rounds(self, found: list[Probed]) -> None:
         """Ask the same places of all images over and over, so that a change in time can be seen."""
-        left = (self.asker.ledger.remaining(torch.arange(len(found))) - AGAIN) // ROUND
-        rounds = min(int(left.min()), MOST_ROUNDS)
+        rounds = [min(max(self._left(row) - AGAIN, 0) // ROUND, MOST_ROUNDS) for row in range(len(found))]
+        most = max(rounds)
         ladders: list[list[np.ndarray]] = [[] for _ in found]
         ends: list[list[np.ndarray]] = [[] for _ in found]
         for probed in found:
@@ -138,8 +145,10 @@ class Prober:
                 reach = max(1.2 * probed.fit.width, 0.25 * (probed.window[1] - probed.window[0]))
                 probed.places = probed.fit.centre + reach * np.linspace(-1, 1, LADDER)
                 probed.places = probed.places.clip(0, 1)
-        for _ in range(rounds):
+        for number in range(most):
             for row, probed in enumerate(found):
+                if (number + 1) * rounds[row] // most == number * rounds[row] // most:
+                    continue  # an image with fewer rounds has them at even times
                 places = probed.places if probed.fit is not None else np.zeros(LADDER)
                 numbers = self._ask_places(row, probed, np.concatenate((places, (0.0, 0.0, 1.0))), "rounds")
                 if len(numbers) == ROUND:
