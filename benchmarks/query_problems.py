@@ -120,7 +120,7 @@ def _digits(name: str, module: torch.nn.Module, noise: str | None, count: int, f
 def _descended() -> torch.nn.Module:
     """Trained on the 60,000 images in the folder `mnist` of the data that is not part of the repository: 2 minutes."""
     try:
-        x, y = (torch.from_numpy(values) for values in psj.zoo.read_mnist(_data() / "mnist", "train"))
+        x, y = (torch.from_numpy(values) for values in psj.zoo.read_mnist(data_folder() / "mnist", "train"))
     except psj.DataError as error:
         raise SystemExit(f"skipped: {error}") from error
     generator = torch.Generator().manual_seed(0)
@@ -134,7 +134,7 @@ def _descended() -> torch.nn.Module:
     return net.eval()
 
 
-def _data() -> Path:
+def data_folder() -> Path:
     """The folder of what is not part of the repository."""
     folder = os.environ.get(DATA)
     if not folder or not Path(folder).is_dir():
@@ -169,8 +169,8 @@ def for_tuning(data: str, noise: str | None, count: int, targeted: bool = False)
 @lru_cache(maxsize=8)
 def cifar(noise: str | None, count: int, first: int = 0) -> Problem:
     """ResNet-20 and CIFAR-10 images, from number `first` on, of a folder that is not part of the repository."""
-    files = sorted(_data().glob("cifar10_test_*.npz"))
-    weights = _data() / "cifar10_resnet20.safetensors"
+    files = sorted(data_folder().glob("cifar10_test_*.npz"))
+    weights = data_folder() / "cifar10_resnet20.safetensors"
     if not files or not weights.is_file():
         raise SystemExit(f"skipped: no cifar10_test_*.npz or no cifar10_resnet20.safetensors in the folder of {DATA}")
     x, y = (torch.as_tensor(values) for values in psj.zoo.read_npz(files[0]))

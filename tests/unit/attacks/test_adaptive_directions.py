@@ -150,7 +150,7 @@ def prior_of(width: float, iteration: int, norm: str = "l2", compared: bool = Tr
     problem = problem_of(Plane(unit(D), 0.5), torch.zeros(1, *SHAPE), norm=norm)
     rule = SpectrumPrior(**options)
     state = rule.begin(problem, basis, basis.corners[:1], torch.tensor([compared]))
-    return rule(problem, state, torch.tensor([width], dtype=torch.float64), iteration).exp()
+    return rule(problem, basis, state, torch.tensor([width], dtype=torch.float64), iteration).exp()
 
 
 def test_the_prior_of_a_spectrum_fades_by_a_power_for_each_iteration() -> None:

@@ -211,13 +211,13 @@ def test_the_prior_of_an_image_does_not_depend_on_its_company() -> None:
 @pytest.mark.parametrize("basis", [GREY, COLOUR], ids=["grey", "colour"])
 def test_a_prior_that_is_not_trusted_in_full_leaves_every_spectrum_a_chance(basis: Basis) -> None:
     prior = resemblance(basis, random_change(basis, 3), 200.0)  # as good as certain
-    chances = mixed(prior, torch.tensor([0.9])).exp()
+    chances = mixed(prior, torch.tensor([0.9]), basis.likely).exp()
     torch.testing.assert_close(chances.sum(dim=1), torch.ones(1))
     assert float(chances.min()) >= 0.99 * 0.1 / len(basis.candidates)
     torch.testing.assert_close(
-        mixed(prior, torch.tensor([0.0])).exp(), torch.full_like(prior, 1 / len(basis.candidates))
+        mixed(prior, torch.tensor([0.0]), basis.likely).exp(), torch.full_like(prior, 1 / len(basis.candidates))
     )
-    torch.testing.assert_close(mixed(prior, torch.tensor([1.0])), prior)
+    torch.testing.assert_close(mixed(prior, torch.tensor([1.0]), basis.likely), prior)
 
 
 @pytest.mark.parametrize("number", [7, 9, 10])

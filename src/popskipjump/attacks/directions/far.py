@@ -8,6 +8,7 @@ says nothing about the normal; and the border bends away within a tenth of a rad
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,18 +26,28 @@ _SIDEWAYS = 2.5  # first shift, to see whether a shift helps
 _HELPS = 0.3  # standard deviations of balance for each of shift, below which shifts do not help
 _CUT, _HALVE, _GROW, _SHORTEST = 0.2, 0.5, 1.15, 1e-3  # of the length of directions
 _MOST_SHIFT = 2.0  # where shifts do not help, a shift beyond this says that directions are too long
+_THREEFOLD, _OF_SHIFT = 3.0, 0.25  # of large images: how shifts grow, and the first one, in units of the last shift
+_ROOM = 0.15  # of large images: the largest shift, in units of the distance
+_PARTS, _PART = 8, 10  # of large images: parts of an iteration at most, and directions of one at least
 _FURTHEST = 30.0  # largest shift
-_FLAT, _NEWEST = 3.0, 0.35  # first `bend` is ln 3, and the weight of the newest step in it
+_FLAT, _NEWEST = 3.0, 0.35  # first `bend` is ln 3, and the least weight of the newest step in it
+_FIRST_GAIN, _NEWEST_GAIN = 0.1, 0.5  # first mean gain of a step, and the weight of the newest in it
 _BENDS = (0.5, 20.0)  # what a single step may say
 _TURNED = 0.01  # radians: a smaller turn is that of a ladder without an adversarial rung, whose direction was wrong
+
+
+Ask = Callable[[Tensor, Tensor], Tensor]  # shifts (A,), and numbers (A,) that the budget may lower -> imbalances (A,)
+Shorter = Callable[[Tensor, Tensor], None]  # bool (A,), scales (A,)
 
 
 class FarState(NamedTuple):
     """What `FarMode` remembers of each image."""
 
     far: Tensor  # (A,) bool
+    gained: Tensor  # (A,) float64, running mean of a step's gain, as a logarithm of the distance
     bend: Tensor  # (A,) float64, running logarithm of best angle over angle turned: about ln 2 on a flat border
     dull: Tensor  # (A,) bool, whether shifts along the ray were seen not to balance the answers
+    raw: Tensor  # (A,) int64, contests in a row that the unfiltered estimate has won, less than 0 if the filtered one
     balanced: Tensor  # (A,) bool, whether the last answers were balanced
 
 
@@ -75,6 +86,19 @@ class Trial(NamedTuple):
         before = torch.where(lopsided, self.shift, self.before)
         return Trial(shift, scale, before, last, self.dull | cut), balanced, cut
 
+    def shifted(self, imbalance: Tensor, asked: Tensor, room: Tensor) -> Trial:
+        """The next trial by a shift alone, up to `room` `(A,)`: threefold steps until the imbalance changes sign."""
+        lopsided = asked & (imbalance.abs() > _BALANCED)
+        first, last = self.imbalance.isnan(), self.shift - self.before
+        least = (_OF_SHIFT * self.shift.abs()).clamp(min=_SIDEWAYS)
+        onwards = torch.maximum(_THREEFOLD * last.abs(), least)
+        step = torch.where(first, least, onwards) * -imbalance.sign()
+        passed = ~first & (imbalance * self.imbalance < 0)
+        moved = torch.where(passed, 0.5 * (self.shift + self.before), self.shift + step)
+        shift = torch.where(lopsided, torch.maximum(torch.minimum(moved, room), -room), self.shift)
+        before = torch.where(lopsided, self.shift, self.before)
+        return self._replace(shift=shift, before=before, imbalance=torch.where(lopsided, imbalance, self.imbalance))
+
 
 @dataclass(frozen=True)
 class FarMode:
@@ -89,6 +113,10 @@ class FarMode:
         trial: directions of one trial, to see whether answers differ.
         trials: of one iteration at most.
         leave: ratio of best angle and angle turned, below which the border is flat.
+        sure: a turn, in radians, after which this is sure.
+        contests: of filtered and unfiltered estimate that one of them must win in a row to be followed from then on; 0
+            follows the unfiltered one.
+        pays: mean gain of a step, as a logarithm of the distance, below which the mode ends as well.
     """
 
     directions: int = 20
@@ -96,17 +124,86 @@ class FarMode:
     trial: int = 6
     trials: int = 7
     leave: float = 2.4
+    sure: float = 0.35
+    pays: float = 0.035
+    contests: int = 2
 
     def __post_init__(self) -> None:
-        if min(self.directions, self.trial, self.trials) < 1 or not (0 < self.scale <= 1 and self.leave > 0):
-            raise InputError(f"numbers are at least 1, scale is a share, and leave is positive: {self}.")
+        if min(self.directions, self.trial, self.trials) < 1 or not (
+            0 < self.scale <= 1 and min(self.leave, self.sure) > 0
+        ):
+            raise InputError(f"numbers are at least 1, scale is a share, leave and sure are positive: {self}.")
 
     def begin(self, far: Tensor) -> FarState:
         """Bool `(A,)`: which images begin far."""
         bend = torch.full((len(far),), math.log(_FLAT), dtype=torch.float64)
-        return FarState(far, bend, torch.zeros_like(far), torch.zeros_like(far))
+        return FarState(
+            far,
+            torch.full_like(bend, _FIRST_GAIN),
+            bend,
+            torch.zeros_like(far),
+            torch.zeros_like(far, dtype=torch.int64),
+            torch.zeros_like(far),
+        )
 
-    def rescaled(self, state: FarState, trial: Trial, imbalance: Tensor) -> tuple[FarState, Trial]:
+    def ask_trials(
+        self, ask: Ask, shorter: Shorter, counts: Tensor, trial: Trial, state: FarState, last: Tensor
+    ) -> tuple[FarState, Trial, Tensor]:
+        """Ask `counts` `(A,)` directions, with trials before where the last answers (`last`) were not balanced.
+
+        Args:
+            ask: asks directions.
+            shorter: throws away what was asked about some images, bool `(A,)`, and goes on with `(A,)` other scales.
+            counts: int64 `(A,)`.
+            trial: where to begin.
+            state: of the images.
+            last: `(A,)` imbalance of the last answers.
+
+        Returns:
+            the new state, the shift and scale to go on with, and the imbalance `(A,)` of the last answers.
+        """
+        told, trying = torch.zeros_like(counts), ~state.balanced
+        for number in range(self.trials + 1):
+            rest = number == self.trials or not bool(trying.any())
+            count = (counts - told).clamp(min=0) if rest else self.trial * trying
+            imbalance = ask(trial.shift, count)
+            told = told + count
+            last = torch.where(count > 0, imbalance, last)
+            if rest:
+                break
+            trial, balanced, cut = trial.after(imbalance, count > 0)
+            trying = trying & ~balanced & (count > 0)
+            if bool(cut.any()):
+                told = torch.where(cut, 0, told)
+                shorter(cut, trial.scale)
+        return *self._rescaled(state, trial, last), last
+
+    def ask_parts(
+        self, ask: Ask, counts: Tensor, trial: Trial, state: FarState, last: Tensor, relative: Tensor
+    ) -> tuple[FarState, Trial, Tensor]:
+        """The same for large images: their directions keep their length, and the centre is corrected after each part.
+
+        Shorter directions would tell the border's normal at a point, and not the mean one over the length of a step.
+
+        Args:
+            ask: see `ask_trials`.
+            counts: likewise.
+            trial: likewise.
+            state: likewise.
+            last: likewise.
+            relative: `(A,)` standard deviation of a direction along the normal, in units of the distance.
+        """
+        told, part = torch.zeros_like(counts), (counts // _PARTS).clamp(min=_PART)
+        while bool((told < counts).any()):
+            count = torch.minimum(counts - told, part)
+            imbalance = ask(trial.shift, count)
+            if not bool((count > 0).any()):
+                break  # the budget is spent
+            told, last = told + count, torch.where(count > 0, imbalance, last)
+            trial = trial.shifted(imbalance, count > 0, _ROOM / relative)
+        return state._replace(balanced=last.abs() <= _UNBALANCED), trial, last
+
+    def _rescaled(self, state: FarState, trial: Trial, imbalance: Tensor) -> tuple[FarState, Trial]:
         """After an iteration, whose last answers had this imbalance `(A,)`."""
         off = imbalance.abs()
         long = trial.dull & (trial.shift > _MOST_SHIFT)
@@ -116,6 +213,15 @@ class FarMode:
         trial = trial._replace(scale=scale, shift=torch.where(long, 0.0, trial.shift))
         return state._replace(dull=trial.dull, balanced=off <= _UNBALANCED), trial
 
+    def undecided(self, state: FarState) -> Tensor:
+        """Whether the next contest of the two estimates may still change which one is followed: bool `(A,)`."""
+        return state.far & (state.raw.abs() < self.contests)
+
+    def decided(self, state: FarState, won: Tensor) -> FarState:
+        """After a contest, 1 or -1 `(A,)` for its winner, 0 where there was none."""
+        again = torch.where(state.raw * won > 0, state.raw + won, won)
+        return state._replace(raw=torch.where(won != 0, again, state.raw))
+
     def learn(self, state: FarState, before: Border, found: Border, move: Move) -> FarState:
         """After a step: does the border bend?"""
         turned = move.angle.clamp(min=1e-3)
@@ -123,5 +229,9 @@ class FarMode:
         best = torch.atan((gain - torch.cos(turned)) / torch.sin(turned))
         ratio = (best / turned).clamp(*_BENDS).log()
         told = state.far & found.seen & (move.angle > _TURNED)
-        bend = torch.where(told, (1 - _NEWEST) * state.bend + _NEWEST * ratio, state.bend)
-        return state._replace(bend=bend, far=state.far & (bend >= math.log(self.leave)))
+        newest = (move.angle / self.sure).clamp(_NEWEST, 1.0)  # a border that is flat over a long way is flat
+        bend = torch.where(told, (1 - newest) * state.bend + newest * ratio, state.bend)
+        newest_gain = torch.where(found.seen, gain.log(), 0.0).clamp(min=0)
+        gained = torch.where(state.far, (1 - _NEWEST_GAIN) * state.gained + _NEWEST_GAIN * newest_gain, state.gained)
+        far = state.far & (bend >= math.log(self.leave)) & (gained >= self.pays)
+        return state._replace(bend=bend, gained=gained, far=far)

@@ -21,6 +21,7 @@ _RATE, _ERROR = 0.3, 0.5  # weight of the newest measurement, and the error of a
 _BOTH = 1.4  # error of the difference of two distances, in units of the error of one
 _LEAST = 1e-4  # squared tangent of the best angle
 _SEARCH = (8, 200)  # smallest and largest number of queries of a search that the rule reckons with
+_MOST_GAIN = 2.5  # of one step, as a ratio of distances
 _GRID = 80  # numbers that are compared
 _MOST = 3000
 
@@ -61,9 +62,9 @@ class MeasuredGain:
         return GainState(math.tan(_FIRST_ANGLE) ** 2 * one, self.first * one, 0 * one)
 
     def __call__(
-        self, problem: Problem, border: Border, counts: Tensor, dimensions: Tensor, state: GainState
+        self, problem: Problem, border: Border, counts: Tensor, many: Tensor, state: GainState
     ) -> tuple[Tensor, GainState]:
-        """The numbers int64 `(A,)`: `counts` where the normal has few dimensions, `(A,)` float64."""
+        """The numbers int64 `(A,)`: `counts` where the normal does not have many dimensions, bool `(A,)`."""
         a = state.square.clamp(min=_LEAST) / state.number.clamp(min=1)
         numbers = torch.logspace(math.log10(self.fewest), math.log10(_MOST), _GRID, dtype=torch.float64)
         search = border.searched.to(torch.float64).clamp(*_SEARCH).unsqueeze(1)
@@ -71,7 +72,7 @@ class MeasuredGain:
         best = numbers[gain.argmax(dim=1)]
         best = torch.where(state.last > 0, torch.minimum(best, 2 * state.last), self.first)
         wanted = torch.minimum(best.clamp(min=self.fewest).to(torch.int64), affordable_directions(problem, border))
-        chosen = torch.where(dimensions > self.dimensions, wanted, counts)
+        chosen = torch.where(many, wanted, counts)
         return chosen, state._replace(last=chosen.to(torch.float64))
 
     def learn(self, state: GainState, before: Border, found: Border, move: Move) -> GainState:
@@ -80,6 +81,9 @@ class MeasuredGain:
         sine, gain = torch.sin(turned), before.distance / found.distance.clamp(min=1e-12)
         best = torch.atan((gain - torch.cos(turned)) / sine).clamp(*_MEASURED)
         tangent = torch.tan(torch.where(found.seen, best, 0.0))
+        if move.far is not None:  # a ladder turns by less than the best angle of a plane: what it gained is what counts
+            gained = (gain.clamp(max=_MOST_GAIN) ** 2 - 1).clamp(min=0).sqrt()
+            tangent = torch.where(move.far & found.seen, gained, tangent)
         error = _BOTH * found.deviation / (before.distance * sine).clamp(min=1e-12)
         rate = torch.where(move.angle > 0, _RATE / (1 + (error / _ERROR) ** 2), 0.0)
         square = (1 - rate) * state.square + rate * tangent * tangent.abs()

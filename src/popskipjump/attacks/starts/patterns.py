@@ -22,6 +22,9 @@ _BEYOND = 1.15  # outer end of the search line, in units of the distance of the 
 _FURTHER = 1.6  # outer end for a second search, if the first saw no boundary
 _BEFORE = 0.9  # inner end of the window, in units of the distance of the first point that was not adversarial
 _LEAD = 2  # votes by which adversarial answers must lead
+_LOW_PASS = 1  # which of the typical spectra is low-pass
+# Near points along patterns of very high frequencies hold a walk: with a larger budget, more of the way is left to it.
+_NO_HANDICAP, _MOST_HANDICAP = 250, 3.0  # budget up to which the nearest pattern wins; largest factor for large budgets
 _REMEMBERED = 3  # earlier points of each image to fall back to, if the best was adversarial by luck
 
 
@@ -100,9 +103,10 @@ class PatternStart:
         if problem.criterion.targeted:  # a simple pattern hardly ever has the target class
             return line
         basis, best, trail = basis_of(problem.shape), line, Trail(line.point)
-        for number in range(pattern_count(basis)):
+        for number in pattern_order(basis):
             pattern = self._pattern(problem, basis, rows, number)
-            best = self.nearer(problem, rows, best, pattern, self.within, trail=trail)
+            first = self.within if is_resolved(basis, number) else self.within * self._handicap(problem, rows)
+            best = self.nearer(problem, rows, best, pattern, first, trail=trail)
         point, distance = line.point.clone(), line.distance.clone()
         # Under noise the best of many points may have won by luck: if refuted, fall back to the next best.
         for reached in (best, *trail):
@@ -121,7 +125,7 @@ class PatternStart:
         rows: Tensor,
         best: Reached,
         along: Tensor,
-        first: float,
+        first: float | Tensor,
         known: bool = False,
         trail: Trail | None = None,
     ) -> Reached:
@@ -132,7 +136,7 @@ class PatternStart:
             rows: `(A,)` images.
             best: nearest points so far.
             along: `(A, d)` directions, of any length.
-            first: first distance to try, in units of the best distance.
+            first: first distance to try, in units of the best distance; a number, or `(A,)`.
             known: whether the directions are known to be good; a point then fails only once it trails by two votes.
             trail: stores the earlier best points.
         """
@@ -167,16 +171,38 @@ class PatternStart:
             lead[going] += 2 * yes.to(torch.int64) - 1
         return lead >= _LEAD
 
+    def _handicap(self, problem: Problem, rows: Tensor) -> Tensor:
+        """How much nearer a pattern must be whose frequencies are too high for the walk to go on from: `(A,)`."""
+        budget = problem.ledger.budget
+        if budget is None:
+            return torch.full((len(rows),), 1 / _MOST_HANDICAP, dtype=torch.float64)
+        whole = budget[rows].to(torch.float64) / problem.votes
+        return 1 / (whole / _NO_HANDICAP).sqrt().clamp(1, _MOST_HANDICAP)
+
     @staticmethod
     def _pattern(problem: Problem, basis: Basis, rows: Tensor, number: int) -> Tensor:
         """A pattern for each image: `(A, d)`."""
-        if number < len(basis.corners):
+        regular, noises = len(basis.corners), len(basis.typical)
+        if number < regular:
             return basis.corners[number].to(problem.device).expand(len(rows), -1)
-        spectrum = basis.candidates[basis.typical[number - len(basis.corners)]].to(problem.device).sqrt()
+        if number >= regular + noises:
+            return basis.coarse[number - regular - noises].to(problem.device).expand(len(rows), -1)
+        spectrum = basis.candidates[basis.typical[number - regular]].to(problem.device).sqrt()
         roots = problem.key.child("pattern", number).roots(problem.image_id[rows]).to(problem.device)
         return basis.to_points(normal(roots, problem.dimension) * basis.by_coefficient(spectrum.unsqueeze(0)))
 
 
 def pattern_count(basis: Basis) -> int:
     """Number of patterns for an input shape."""
-    return len(basis.corners) + len(basis.typical)
+    return len(basis.corners) + len(basis.typical) + len(basis.coarse)
+
+
+def is_resolved(basis: Basis, number: int) -> bool:
+    """Whether classifiers look at the frequencies of a pattern: of large images, only coarse and low-pass ones."""
+    regular = len(basis.corners)
+    return basis.resolved == 1 or number == regular + _LOW_PASS or number >= regular + len(basis.typical)
+
+
+def pattern_order(basis: Basis) -> list[int]:
+    """The numbers of all patterns: those first whose frequencies classifiers look at."""
+    return sorted(range(pattern_count(basis)), key=lambda number: not is_resolved(basis, number))

@@ -10,7 +10,7 @@ from popskipjump.attacks.problem import Problem
 from popskipjump.geometry import clip
 
 HIGHEST, LOWEST = 1.3, 0.01  # radians
-_NOISY = 0.03  # contrast lost to noise, above which one answer does not decide
+_NOISY = 0.08  # contrast lost to noise, above which one answer does not decide: few answers cannot exclude 0.06
 _LEAD, _VOTES = 2, 5  # by which answers must lead then, and how many are asked at most
 _RUNGS = 9  # asked at most: from 1.3 down to 0.01 are eight
 

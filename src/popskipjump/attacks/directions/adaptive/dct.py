@@ -22,6 +22,13 @@ _PEAK = (0.2, 0.35, 0.5, 0.7, 1.0)
 _BLUR = 0.07  # standard deviation of the blur, as a fraction of the longer axis
 _NOTHING = 1e-30  # smaller blur weights are dropped: products with subnormal float32 take ten times as long
 _LEAST = 1e-3  # smallest variance of a band in a candidate spectrum, relative to its largest
+RESOLVED = (
+    56.0  # half-waves over an image up to which classifiers look at it: all of them at 32 pixels, a quarter at 224
+)
+_USUAL = {"grey": 0.05, "both": 0.55, "coloured": 0.4}  # prior of each kind of spectrum of a large image
+_OCTAVE = 0.5  # standard deviation of the cut-off around `RESOLVED` in this prior, in octaves
+_SELDOM = 1e-3  # prior of every other spectrum of a large image
+_CHECKERS = ((28, "grey"), (14, "grey"), (56, ""))  # half-waves of checkers for large images; all are coloured, too
 _SHORT = 4  # longest last axis that is taken for channels
 _LONG = 8  # shortest axis before it that is taken for a spatial one
 
@@ -199,10 +206,48 @@ class Basis:
         return shapes / (shapes * self.band_size).sum(dim=1, keepdim=True)
 
     @cached_property
+    def resolved(self) -> float:
+        """Share of the frequencies that classifiers look at: 1 for small images, and for inputs that are no images."""
+        _, height, width = self.axes
+        if not self.has_spectrum or height == 1:
+            return 1.0
+        return min(1.0, (RESOLVED / max(height, width)) ** 2)
+
+    @cached_property
+    def likely(self) -> Tensor:
+        """`(J,)` log-prior of the candidates before any answer: all alike, but low-pass ones for large images."""
+        if self.resolved == 1:
+            return torch.full((len(self.candidates),), -math.log(len(self.candidates)))
+        cut = torch.tensor(_LOW).div(math.sqrt(self.resolved)).log2()
+        by_cut = torch.softmax(-0.5 * (cut / _OCTAVE) ** 2, dim=0)
+        kinds = torch.tensor([_USUAL[kind] for kind in ("both", "grey", "coloured")] if self.axes[0] > 1 else [1.0])
+        prior = torch.full((len(self.candidates),), _SELDOM)
+        prior[len(kinds) : len(kinds) * (1 + len(_LOW))] += (by_cut.unsqueeze(1) * kinds).flatten()
+        return (prior / prior.sum()).log()
+
+    @cached_property
     def typical(self) -> list[int]:
         """Indices of a few candidates that differ most: flat, low-pass and high-pass ones."""
         kinds = 3 if self.has_spectrum and self.axes[0] > 1 else 1
         return [kinds * number for number in (0, 3, 8)] if self.has_spectrum else [0]
+
+    @cached_property
+    def coarse(self) -> Tensor:
+        """`(k, d)` checkers of large images at frequencies that classifiers look at, with both signs; else none."""
+        if self.resolved == 1:
+            return torch.zeros(0, self.dimension)
+        channels, height, width = self.axes
+        colours = 1 - 2 * (torch.arange(channels) % 2).to(torch.float32)
+        patterns = []
+        for waves, kinds in _CHECKERS:
+            size = max(height, width) / waves  # of a square, in pixels
+            row, column = (1 - 2 * ((torch.arange(n) / size).floor() % 2) for n in (height, width))
+            plane = row.unsqueeze(1) * column
+            for signs in ([colours] if channels > 1 else []) + ([torch.ones(channels)] if "grey" in kinds else []):
+                cube = (signs.reshape(-1, 1, 1) * plane).reshape(1, -1)
+                patterns.append(self._channels_last(cube, torch.empty_like(cube))[0])
+        flat = torch.cat(patterns)
+        return torch.cat((flat, -flat))
 
     @cached_property
     def corners(self) -> Tensor:

@@ -17,7 +17,7 @@ from popskipjump.attacks.directions.adaptive.dct import Basis, basis_of
 from popskipjump.attacks.directions.adaptive.envelope import envelope, evenness, within_bounds
 from popskipjump.attacks.directions.adaptive.radius import AdaptiveRadius
 from popskipjump.attacks.directions.adaptive.rival_weights import SLOTS, RivalWeights
-from popskipjump.attacks.directions.adaptive.sampling import Answers, Sampling, sample
+from popskipjump.attacks.directions.adaptive.sampling import Questions, Shape, Sums
 from popskipjump.attacks.directions.adaptive.spectrum import (
     Evidence,
     amplitudes,
@@ -27,7 +27,7 @@ from popskipjump.attacks.directions.adaptive.spectrum import (
     infer,
 )
 from popskipjump.attacks.directions.adaptive.spectrum_prior import FirstChange, SpectrumPrior
-from popskipjump.attacks.directions.count import affordable_directions
+from popskipjump.attacks.directions.contest import contest
 from popskipjump.attacks.directions.far import FarMode, FarState, Trial
 from popskipjump.attacks.directions.gain import GainState, MeasuredGain
 from popskipjump.attacks.problem import Problem
@@ -38,6 +38,7 @@ from popskipjump.geometry import l2_size, per_row
 from popskipjump.sigmoid import answer_correlation
 
 _NEAREST = 1e-6  # of the range of the bounds: a border at the original itself must not make directions of length 0
+_LARGE = 0.5  # share of the frequencies that classifiers look at, below which an image is large
 _WEAKEST = 1e-2  # correlation of an answer with the normal that a search can still be believed to show
 
 
@@ -52,25 +53,6 @@ class DirectionState(NamedTuple):
     push: Push | None = None  # at the bounds; None before the first answers
     evidence: Evidence | None = None  # for the spectrum; None before the first answers
     variance: Tensor | None = None  # (A, N) of the normal, by band, as the evidence has it; None likewise
-
-
-class Shape(NamedTuple):
-    """What the directions of A images look like."""
-
-    basis: Basis
-    scaled: Tensor  # (A, N) standard deviation of a coefficient, by band, in units of `unit`
-    relative: Tensor  # (A,) float64, on the CPU: `unit` in units of the distance
-    unit: Tensor  # (A,) float64, on the CPU: standard deviation of a coefficient with `scaled` 1
-    size: Tensor  # (A,) float64, on the CPU: root mean square of a value
-    spread: Tensor  # (A, d) by which directions are multiplied
-    seen: Tensor  # (A, d) the same, as the bounds leave it
-
-
-class Sums(NamedTuple):
-    """Sums over an iteration's answers y at the points q."""
-
-    signal: Tensor  # (A, d) of (y - mean y) q
-    squares: Tensor  # (A,) float64, on the CPU: of (y - mean y)^2
 
 
 @dataclass(frozen=True)
@@ -135,7 +117,8 @@ class AdaptiveDirections:
         centre, mode = CentreShift.begin(len(border.rows)), self.far_mode or FarMode()
         # A step in another norm tells nothing about how the border bends.
         may = self.far_mode is not None and problem.norm.judges_steps
-        far = ~begun.compared & may
+        # Of a large image, no start says much of the normal, and every ray is nearly tangential to the border.
+        far = (~begun.compared | _is_large(basis)) & may
         centre = centre._replace(scale=torch.where(far, mode.scale, centre.scale))
         return DirectionState(first, centre, classes, mode.begin(far), (self.gain or MeasuredGain()).begin(len(far)))
 
@@ -149,7 +132,8 @@ class AdaptiveDirections:
         """See `Direction`."""
         if self.gain is not None and problem.norm.judges_steps:
             state = state._replace(gain=self.gain.learn(state.gain, before, found, move))
-        if self.far_mode is None or move.far is None:
+        # Large images stay far: their rays remain nearly tangential.
+        if self.far_mode is None or move.far is None or _is_large(basis_of(problem.shape)):
             return state
         far = self.far_mode.learn(state.far, before, found, move)
         left = state.far.far & ~far.far  # and goes on as if it began here
@@ -180,18 +164,21 @@ class AdaptiveDirections:
     ) -> tuple[Tensor, DirectionState]:
         """The estimate of images that are all far, or all not."""
         basis = basis_of(problem.shape)
-        prior = self.prior(problem, state.first_change, border.width, iteration)
+        prior = self.prior(problem, basis, state.first_change, border.width, iteration)
         variance = self._variance(problem, basis, state, prior)
         shape = self._shape(problem, border, basis, variance, state)
         strength = _strength(border, shape)
         dimensions = _participating(basis, variance) * problem.on_cpu(evenness(shape.spread))
         counts = self.count(problem, border, dimensions, strength, iteration)
-        if self.gain is not None and problem.norm.judges_steps:
-            counts, gain = self.gain(problem, border, counts, dimensions, state.gain)
-            state = state._replace(gain=gain)
         far = self.far_mode is not None and bool(state.far.far.any())
         if far:
-            sums, shape, state = self._ask_far(problem, border, shape, variance, iteration, state)
+            counts = torch.full_like(counts, (self.far_mode or FarMode()).directions)
+        if self.gain is not None and problem.norm.judges_steps:
+            large = (dimensions > self.gain.dimensions) | _is_large(basis)
+            counts, gain = self.gain(problem, border, counts, large, state.gain)
+            state = state._replace(gain=gain)
+        if far:
+            sums, shape, state = self._ask_far(problem, border, shape, variance, counts, iteration, state)
         else:
             sums, state = self._ask(problem, border, shape, counts, iteration, state)
         told = per_row(problem.on_device(sums.squares))
@@ -207,9 +194,19 @@ class AdaptiveDirections:
             total = evidence if state.evidence is None else state.evidence.after(evidence, self.decay)
             belief = infer(basis, total, prior, problem.on_device(strength))
             state = state._replace(evidence=total, variance=belief.variance)
-        if far:  # by a spectrum that nothing has confirmed yet, a filter takes more than it gives
-            return sums.signal / unit, state
-        return basis.to_points(filtered(basis, belief, evidence)) * shape.seen, state
+        estimate = basis.to_points(filtered(basis, belief, evidence)) * shape.seen
+        return self._chosen(problem, border, estimate, sums.signal / unit, state) if far else (estimate, state)
+
+    def _chosen(
+        self, problem: Problem, border: Border, smooth: Tensor, raw: Tensor, state: DirectionState
+    ) -> tuple[Tensor, DirectionState]:
+        """Of far images, the filtered or the unfiltered estimate: a spectrum that nothing has confirmed may mislead."""
+        mode = self.far_mode or FarMode()
+        if _is_large(basis_of(problem.shape)) or not mode.contests:
+            return raw, state
+        won = contest(problem, border, smooth, raw, mode.undecided(state.far))
+        state = state._replace(far=mode.decided(state.far, won))
+        return torch.where(per_row(problem.index(state.far.raw >= 0)), raw, smooth), state
 
     def _bounds(self, problem: Problem) -> ActiveBounds | None:
         """Not where a step follows the sign of every value: there, every value counts."""
@@ -225,7 +222,7 @@ class AdaptiveDirections:
         """How long the next directions are, and where and at which frequencies they are strong."""
         change = border.point - problem.originals(border.rows)
         spread = envelope(basis, change) if self.local else torch.ones_like(change)
-        amplitude = amplitudes(basis, variance, self.least)
+        amplitude = amplitudes(basis, variance, self.least * basis.resolved)
         dimensions = _participating(basis, amplitude**2)
         distance = problem.on_cpu(l2_size(change)).clamp(min=_NEAREST * problem.bounds.range)
         radius = self.radius(problem, border.width, state.centre.scale, dimensions, distance)
@@ -250,71 +247,54 @@ class AdaptiveDirections:
         state: DirectionState,
     ) -> tuple[Sums, DirectionState]:
         """Ask `counts` `(A,)` directions around the border in blocks, and correct the centre between them."""
-        outward = self._outward(problem, border)
-        centre, classes = state.centre, state.classes
-        sums = Sums(torch.zeros_like(outward), torch.zeros_like(shape.unit))
-        for number, count in enumerate(blocks(counts, self.block)):
-            answers = self._block(problem, border, outward, shape, centre.shift, classes, count, (iteration, number))
-            classes = classes + answers.classes
-            sums = Sums(sums.signal.add_(answers.signal), sums.squares.add_(answers.squares))
-            centre = centre.corrected(answers.imbalance, count > 0, self.centring)
-        return sums, state._replace(centre=centre.next_iteration(), classes=classes)
+        questions = self._questions(problem, border, shape, iteration, state)
+        centre = state.centre
+        for count in blocks(counts, self.block):
+            imbalance = questions.ask(centre.shift, count)
+            centre = centre.corrected(imbalance, count > 0, self.centring)
+        return questions.sums, state._replace(centre=centre.next_iteration(), classes=questions.classes)
+
+    def _questions(
+        self, problem: Problem, border: Border, shape: Shape, iteration: int, state: DirectionState
+    ) -> Questions:
+        across = self.tangential and problem.norm.has_tangent
+        return Questions(problem, border, shape, iteration, state.classes, self.rivals, across)
 
     def _ask_far(
-        self, problem: Problem, border: Border, shape: Shape, variance: Tensor, iteration: int, state: DirectionState
-    ) -> tuple[Sums, Shape, DirectionState]:
-        """Ask about far images: trials until answers differ, and then the rest of a few directions."""
-        mode, centre, classes = self.far_mode or FarMode(), state.centre, state.classes
-        outward = self._outward(problem, border)
-        sums = Sums(torch.zeros_like(outward), torch.zeros_like(shape.unit))
-        told, last = torch.zeros_like(border.rows), centre.imbalance
-        trial, trying = Trial.begin(centre.shift, centre.scale, state.far.dull), ~state.far.balanced
-        for number in range(mode.trials + 1):
-            rest = number == mode.trials or not bool(trying.any())
-            wanted = (mode.directions - told).clamp(min=0) if rest else mode.trial * trying
-            count = torch.minimum(wanted, affordable_directions(problem, border))
-            answers = self._block(problem, border, outward, shape, trial.shift, classes, count, (iteration, number))
-            classes, told = classes + answers.classes, told + count
-            sums = Sums(sums.signal.add_(answers.signal), sums.squares.add_(answers.squares))
-            last = torch.where(count > 0, answers.imbalance, last)
-            if rest:
-                break
-            trial, balanced, cut = trial.after(answers.imbalance, count > 0)
-            trying = trying & ~balanced & (count > 0)
-            if bool(cut.any()):
-                told, keep = torch.where(cut, 0, told), ~cut
-                sums.signal.mul_(per_row(problem.on_device(keep)))
-                sums = sums._replace(squares=sums.squares * keep)
-                shorter = state._replace(centre=centre._replace(scale=trial.scale))
-                shape = self._shape(problem, border, shape.basis, variance, shorter)
-        far, trial = mode.rescaled(state.far, trial, last)
-        centre = centre._replace(shift=trial.shift, scale=trial.scale, imbalance=last)
-        return sums, shape, state._replace(centre=centre, classes=classes, far=far)
-
-    @staticmethod
-    def _outward(problem: Problem, border: Border) -> Tensor:
-        """From the originals to the border, of length 1: `(A, d)`."""
-        change = border.point - problem.originals(border.rows)
-        return change / per_row(l2_size(change)).clamp(min=1e-12)
-
-    def _block(
         self,
         problem: Problem,
         border: Border,
-        outward: Tensor,
         shape: Shape,
-        shift: Tensor,
-        classes: Tensor,
-        count: Tensor,
-        address: tuple[int, int],
-    ) -> Answers:
-        """Ask `count` `(A,)` directions around points `shift` `(A,)` further out; address: iteration and block."""
-        unit = per_row(problem.on_device(shape.unit))
-        across = outward if self.tangential and problem.norm.has_tangent else None
-        point = torch.addcmul(border.point, outward, per_row(problem.on_device(shift)) * unit)
-        where = Sampling(border.rows, point, shape.spread, shape.scaled * unit, across, *address)
-        weights = torch.ones_like(classes) if self.rivals is None else self.rivals.weights(classes)
-        return sample(problem, where, count, shape.basis, weights)
+        variance: Tensor,
+        counts: Tensor,
+        iteration: int,
+        state: DirectionState,
+    ) -> tuple[Sums, Shape, DirectionState]:
+        """Ask about far images: trials until answers differ, and then the rest of `counts` `(A,)` directions."""
+        mode, centre = self.far_mode or FarMode(), state.centre
+        questions = self._questions(problem, border, shape, iteration, state)
+
+        def shorter(cut: Tensor, scale: Tensor) -> None:
+            brief = state._replace(centre=centre._replace(scale=scale))
+            questions.begin_anew(cut, self._shape(problem, border, shape.basis, variance, brief))
+
+        trial = Trial.begin(centre.shift, centre.scale, state.far.dull)
+        if _is_large(shape.basis):
+            far, trial, last = mode.ask_parts(
+                questions.ask_within, counts, trial, state.far, centre.imbalance, shape.relative
+            )
+        else:
+            far, trial, last = mode.ask_trials(
+                questions.ask_within, shorter, counts, trial, state.far, centre.imbalance
+            )
+        centre = centre._replace(shift=trial.shift, scale=trial.scale, imbalance=last)
+        state = state._replace(centre=centre, classes=questions.classes, far=far)
+        return questions.sums, questions.shape, state
+
+
+def _is_large(basis: Basis) -> bool:
+    """Whether classifiers look at a small share of an image's frequencies alone."""
+    return basis.resolved < _LARGE
 
 
 def blocks(counts: Tensor, block: int) -> Iterator[Tensor]:

@@ -7,14 +7,35 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from popskipjump.attacks.border import Border
 from popskipjump.attacks.directions.adaptive.dct import Basis
-from popskipjump.attacks.directions.adaptive.rival_weights import SLOTS
+from popskipjump.attacks.directions.adaptive.rival_weights import SLOTS, RivalWeights
+from popskipjump.attacks.directions.count import affordable_directions
 from popskipjump.attacks.directions.packing import STRETCH, Chunk, capacity_of, chunks_of, drawn, empty_sums, stretches
 from popskipjump.attacks.directions.pool import DirectionPool, block_rows
 from popskipjump.attacks.problem import Problem
-from popskipjump.geometry import per_row, row_sums
+from popskipjump.geometry import l2_size, per_row, row_sums
 
 _BLOCKS_APART = 1000  # offset of the random keys between two blocks of an iteration
+
+
+class Shape(NamedTuple):
+    """What the directions of A images look like."""
+
+    basis: Basis
+    scaled: Tensor  # (A, N) standard deviation of a coefficient, by band, in units of `unit`
+    relative: Tensor  # (A,) float64, on the CPU: `unit` in units of the distance
+    unit: Tensor  # (A,) float64, on the CPU: standard deviation of a coefficient with `scaled` 1
+    size: Tensor  # (A,) float64, on the CPU: root mean square of a value
+    spread: Tensor  # (A, d) by which directions are multiplied
+    seen: Tensor  # (A, d) the same, as the bounds leave it
+
+
+class Sums(NamedTuple):
+    """Sums over an iteration's answers y at the points q."""
+
+    signal: Tensor  # (A, d) of (y - mean y) q
+    squares: Tensor  # (A,) float64, on the CPU: of (y - mean y)^2
 
 
 class Sampling(NamedTuple):
@@ -109,3 +130,47 @@ def _answers(problem: Problem, sums: Tensor, classes: Tensor, weights: Tensor, c
     signal.mul_(per_row(problem.on_device(2.0 * (told > 0))))
     seen = torch.where(counts > 0, (yes + 0.5) / (n + 1), 0.5)
     return Answers(signal, 4 * told, torch.special.ndtri(seen), classes)
+
+
+class Questions:
+    """The directions that one iteration asks, block by block, and the sums of their answers."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        border: Border,
+        shape: Shape,
+        iteration: int,
+        classes: Tensor,
+        rivals: RivalWeights | None,
+        tangential: bool,
+    ) -> None:
+        self.problem, self.border, self.shape, self.iteration, self.rivals = problem, border, shape, iteration, rivals
+        change = border.point - problem.originals(border.rows)
+        self.outward = change / per_row(l2_size(change)).clamp(min=1e-12)  # from the originals, of length 1
+        self.across = self.outward if tangential else None
+        self.classes, self.block = classes, 0  # adversarial answers by class so far, `(A, SLOTS)`
+        self.sums = Sums(torch.zeros_like(self.outward), torch.zeros_like(shape.unit))
+
+    def ask_within(self, shift: Tensor, count: Tensor) -> Tensor:
+        """`ask`, but no more than the budgets allow: `count` is lowered in place."""
+        count.copy_(torch.minimum(count, affordable_directions(self.problem, self.border)))
+        return self.ask(shift, count)
+
+    def ask(self, shift: Tensor, count: Tensor) -> Tensor:
+        """Ask `count` `(A,)` directions around points `shift` `(A,)` further out: their imbalance `(A,)`."""
+        problem, border, shape = self.problem, self.border, self.shape
+        unit = per_row(problem.on_device(shape.unit))
+        point = torch.addcmul(border.point, self.outward, per_row(problem.on_device(shift)) * unit)
+        where = Sampling(border.rows, point, shape.spread, shape.scaled * unit, self.across, self.iteration, self.block)
+        weights = torch.ones_like(self.classes) if self.rivals is None else self.rivals.weights(self.classes)
+        answers = sample(problem, where, count, shape.basis, weights)
+        self.classes, self.block = self.classes + answers.classes, self.block + 1
+        self.sums = Sums(self.sums.signal.add_(answers.signal), self.sums.squares.add_(answers.squares))
+        return answers.imbalance
+
+    def begin_anew(self, who: Tensor, shape: Shape) -> None:
+        """Throw away the sums of some images, bool `(A,)`, and go on with other directions."""
+        self.sums.signal.mul_(per_row(self.problem.on_device(~who)))
+        self.sums = self.sums._replace(squares=self.sums.squares * ~who)
+        self.shape = shape

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -61,13 +60,13 @@ def resemblance(basis: Basis, change: Tensor, power: float) -> Tensor:
     return torch.log_softmax(power * overlap.clamp(min=1e-6).log(), dim=1)
 
 
-def mixed(prior: Tensor, trust: Tensor) -> Tensor:
-    """Mixture of a prior, with probability `trust` `(A,)`, and the uniform one: logarithms `(A, J)` -> `(A, J)`.
+def mixed(prior: Tensor, trust: Tensor, other: Tensor) -> Tensor:
+    """Mixture of a prior, with probability `trust` `(A,)`, and another: logarithms `(A, J)`, `(J,)` -> `(A, J)`.
 
     With a trust below 1, a few iterations of evidence can overrule the prior for every candidate.
     """
     share = per_row(trust)
-    return torch.logaddexp(torch.log_softmax(prior, dim=1) + share.log(), (1 - share).log() - math.log(prior.shape[1]))
+    return torch.logaddexp(torch.log_softmax(prior, dim=1) + share.log(), (1 - share).log() + other)
 
 
 def expected(basis: Basis, prior: Tensor) -> Tensor:

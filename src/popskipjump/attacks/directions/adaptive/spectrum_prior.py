@@ -52,9 +52,11 @@ class SpectrumPrior:
         """The prior from the first change `(A, d)`; `compared` `(A,)` is true where patterns were tried as starts."""
         power = 0.0 if problem.norm.follows_signs else self.power
         trust = torch.where(compared, self.trust, self.trust_without_patterns).to(torch.float64)
-        return FirstChange(resemblance(basis, change, power), trust)
+        # Of large images, few frequencies matter, and which ones the first change does not tell.
+        return FirstChange(resemblance(basis, change, power), basis.resolved * trust)
 
-    def __call__(self, problem: Problem, state: FirstChange, width: Tensor, iteration: int) -> Tensor:
+    def __call__(self, problem: Problem, basis: Basis, state: FirstChange, width: Tensor, iteration: int) -> Tensor:
         """Logarithms `(A, J)`, up to a constant; width `(A,)` of the transition, see `Border`."""
         left = self.fading ** ((iteration - 1) * (1 - gradualness(width)))
-        return mixed(state.log_prior * per_row(problem.on_device(left)), problem.on_device(state.trust))
+        likeness = state.log_prior * per_row(problem.on_device(left))
+        return mixed(likeness, problem.on_device(state.trust), basis.likely.to(problem.device))
