@@ -19,7 +19,8 @@ CONTRADICTING = "equal inputs always got equal answers, and yet"
 
 
 def _plain(batch: np.ndarray) -> np.ndarray:
-    return (batch.reshape(len(batch), -1).sum(axis=1) > 4.0).astype(np.int64)
+    labels: np.ndarray = (batch.reshape(len(batch), -1).sum(axis=1) > 4.0).astype(np.int64)
+    return labels
 
 
 class Flipping:
@@ -29,13 +30,15 @@ class Flipping:
         self._rng = np.random.default_rng(7)
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
-        return np.where(self._rng.uniform(size=len(batch)) < 0.2, 1 - _plain(batch), _plain(batch))
+        labels: np.ndarray = np.where(self._rng.uniform(size=len(batch)) < 0.2, 1 - _plain(batch), _plain(batch))
+        return labels
 
 
 def _cached(batch: np.ndarray) -> np.ndarray:
     """20% of the inputs get a wrong answer, always."""
     draws = [blake2b(point.tobytes(), digest_size=1).digest()[0] for point in batch]
-    return np.where(np.array(draws) < 0.2 * 256, 1 - _plain(batch), _plain(batch))
+    labels: np.ndarray = np.where(np.array(draws) < 0.2 * 256, 1 - _plain(batch), _plain(batch))
+    return labels
 
 
 def _rejecting(batch: np.ndarray) -> np.ndarray:
@@ -75,7 +78,7 @@ def test_rejected_inputs_are_counted_with_the_reason() -> None:
     with pytest.raises(psj.OracleError) as caught:
         psj.evaluate(_rejecting, IMAGES, LABELS, starts=torch.ones_like(IMAGES), budget=100)
     report = caught.value.report
-    assert report is not None
+    assert isinstance(report, psj.Report)
     assert any("did not answer (ValueError: this input looks suspicious)" in text for text in report.warnings)
 
 
