@@ -145,8 +145,8 @@ MUTATIONS = [
             "evidence_of_coin_flips_has_the_variance_that_it_claims",
         ),
         (
-            "across = outward if self.tangential and problem.norm.has_tangent else None",
-            "across = outward if self.tangential else None",
+            "across = self.tangential and problem.norm.has_tangent",
+            "across = self.tangential",
             "directions_lie_across_the_ray_where_a_norm_has_a_tangent",
         ),
         (
@@ -155,8 +155,8 @@ MUTATIONS = [
             "directions_are_strong_where_the_input_was_changed",
         ),
         (
-            "centre = centre.corrected(answers.imbalance, count > 0, self.centring)",
-            "centre = centre.corrected(answers.imbalance, count > 0, 0.0)",
+            "centre = centre.corrected(imbalance, count > 0, self.centring)",
+            "centre = centre.corrected(imbalance, count > 0, 0.0)",
             "the_centre_moves_out_until_half_of_the_answers_are_adversarial",
         ),
     ),

@@ -283,10 +283,10 @@ print(json.dumps({"debug": __debug__, **{name: digest(watched(name, "l2", False,
 
 def test_an_optimised_interpreter_changes_nothing() -> None:
     here = Path(__file__).parent
-    source = Path(popskipjump.__file__).parents[1]
+    folders = (Path(popskipjump.__file__).parents[1], here, here.parent / "toys")
     run = subprocess.run(
         [sys.executable, "-O", "-c", SCRIPT],
-        env={**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{here}", "PYTHONHASHSEED": "7"},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), "PYTHONHASHSEED": "7"},
         capture_output=True,
         text=True,
         check=True,

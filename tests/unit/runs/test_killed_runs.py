@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import defaultdict
@@ -15,6 +16,7 @@ from run_toys import IMAGES, Logging, everything, source_with, spec_of
 from popskipjump.runs.collect import RunData, collect, load
 
 SCRIPT = Path(__file__).with_name("killed_runs.py")
+TOYS = Path(__file__).parents[2] / "toys"
 MOMENTS = ["in a record of the journal", "between two arrays", "before the rows", "before the journal is dropped"]
 
 
@@ -27,7 +29,10 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> RunData:
 def killed_run(root: Path, moment: str) -> tuple[int, RunData, list[tuple[int, list[tuple[int, int]]]]]:
     """How often it was killed, the results, and the log of calls."""
     command = [sys.executable, str(SCRIPT), str(root), moment]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    path = os.pathsep.join(filter(None, (str(TOYS), os.environ.get("PYTHONPATH"))))
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=120, env=os.environ | {"PYTHONPATH": path}
+    )
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (root / "log").read_text().splitlines()]
     calls = [(process, [tuple(number) for number in numbers]) for process, numbers in lines]

@@ -133,9 +133,11 @@ class AdaptiveDirections:
         if self.gain is not None and problem.norm.judges_steps:
             state = state._replace(gain=self.gain.learn(state.gain, before, found, move))
         # Large images stay far: their rays remain nearly tangential.
-        if self.far_mode is None or move.far is None or _is_large(basis_of(problem.shape)):
+        if self.far_mode is None or not bool(state.far.far.any()) or _is_large(basis_of(problem.shape)):
             return state
-        far = self.far_mode.learn(state.far, before, found, move)
+        # A step rule that climbs no ladder of angles has no use for the mode.
+        ended = state.far._replace(far=torch.zeros_like(state.far.far))
+        far = ended if move.far is None else self.far_mode.learn(state.far, before, found, move)
         left = state.far.far & ~far.far  # and goes on as if it began here
         scale, shift = torch.where(left, 1.0, state.centre.scale), torch.where(left, 0.0, state.centre.shift)
         return state._replace(far=far, centre=state.centre._replace(scale=scale, shift=shift))
