@@ -45,32 +45,16 @@ from popskipjump.types import Bounds, Status
 
 
 def evaluate(
-    model: Any,
-    images: Array,
-    labels: Array | Sequence[int],
-    attack: str | AttackConfig = DEFAULT_ATTACK,
-    noise: str | NoiseModel | None = None,
-    norm: str | Norm = "l2",
-    targets: Array | Sequence[int] | None = None,
-    starts: Array | Pool | None = None,
-    votes: int = 1,
-    iterations: int | None = None,
-    budget: int | None = None,
-    bounds: tuple[float, float] | tuple[Array, Array] = (0.0, 1.0),
-    seed: int = 0,
-    *,
-    space: Space | None = None,
-    mask: Array | None = None,
-    scale: str | float | Array | None = None,
-    stop_distance: float | None = None,
-    verdict: int = 0,
-    settle: Settle | None = None,
-    retry: Retry | None = None,
-    image_ids: Sequence[int] | Array | None = None,
-    keep_trace: bool = True,
-    progress: bool = False,
+    model: Any, images: Array, labels: Array | Sequence[int],
+    attack: str | AttackConfig = DEFAULT_ATTACK, noise: str | NoiseModel | None = None, norm: str | Norm = "l2",
+    targets: Array | Sequence[int] | None = None, starts: Array | Pool | None = None,
+    votes: int = 1, iterations: int | None = None, budget: int | None = None,
+    bounds: tuple[float, float] | tuple[Array, Array] = (0.0, 1.0), seed: int = 0, *,
+    space: Space | None = None, mask: Array | None = None, scale: str | float | Array | None = None,
+    stop_distance: float | None = None, verdict: int = 0, settle: Settle | None = None, retry: Retry | None = None,
+    image_ids: Sequence[int] | Array | None = None, keep_trace: bool = True, progress: bool = False,
     hooks: Hooks | None = None,
-) -> Report:
+) -> Report:  # fmt: skip
     """Measure how far each image is from the border of a classifier, from labels alone.
 
     Args:
@@ -112,15 +96,20 @@ def evaluate(
         InputError: something was passed that cannot be used; nothing has been asked.
         OracleError: the classifier failed on every image; what was found before is its `report`.
     """
-    given = dict(locals())
-    with evaluation_mode(model):  # a module that is being trained goes on as it was
-        if progress:
+    return _dispatched(dict(locals()))
+
+
+def _dispatched(given: dict[str, Any]) -> Report:
+    """`evaluate` with its arguments by name: with a progress line, in a space of valid inputs, or plainly."""
+    with evaluation_mode(given["model"]):  # a module that is being trained goes on as it was
+        if given["progress"]:
             watch = Watch()
             try:
-                return evaluate(**given | {"progress": False, "hooks": watch.hooks(hooks)})
+                return _dispatched(given | {"progress": False, "hooks": watch.hooks(given["hooks"])})
             finally:
                 watch.end()
-        if wants_space(space, mask, scale, bounds) or is_frame(images):
+        spaced = wants_space(given["space"], given["mask"], given["scale"], given["bounds"])
+        if spaced or is_frame(given["images"]):
             return evaluate_in_space(evaluate, given)
         return _evaluate(**given)
 

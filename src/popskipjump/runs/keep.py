@@ -44,31 +44,16 @@ REPORT, POINTS = "report.json", "points.npz"
 
 
 def evaluate_in(
-    out: str | Path,
-    model: Any,
-    images: Array,
-    labels: Array | Sequence[int],
-    attack: str | AttackConfig = DEFAULT_ATTACK,
-    noise: str | NoiseModel | None = None,
-    norm: str | Norm = "l2",
-    targets: Array | Sequence[int] | None = None,
-    starts: Array | Pool | None = None,
-    votes: int = 1,
-    iterations: int | None = None,
-    budget: int | None = None,
-    bounds: tuple[float, float] = (0.0, 1.0),
-    seed: int = 0,
-    *,
-    stop_distance: float | None = None,
-    verdict: int = 0,
-    name: str | None = None,
-    digest: str | None = None,
-    engine: Engine | None = None,
-    memory: int | None = None,
-    on_queries: Callable[[int], None] | None = None,
-    on_progress: Callable[[RunProgress], None] | None = None,
+    out: str | Path, model: Any, images: Array, labels: Array | Sequence[int],
+    attack: str | AttackConfig = DEFAULT_ATTACK, noise: str | NoiseModel | None = None, norm: str | Norm = "l2",
+    targets: Array | Sequence[int] | None = None, starts: Array | Pool | None = None,
+    votes: int = 1, iterations: int | None = None, budget: int | None = None,
+    bounds: tuple[float, float] = (0.0, 1.0), seed: int = 0, *,
+    stop_distance: float | None = None, verdict: int = 0, name: str | None = None, digest: str | None = None,
+    engine: Engine | None = None, memory: int | None = None,
+    on_queries: Callable[[int], None] | None = None, on_progress: Callable[[RunProgress], None] | None = None,
     on_note: Callable[[str], None] | None = None,
-) -> Report:
+) -> Report:  # fmt: skip
     """`evaluate`, kept in the folder `out`; the same call again goes on, and asks nothing that was answered.
 
     Args:
@@ -105,17 +90,9 @@ def evaluate_in(
     source = _given(model, images, labels, targets, starts, bounds, name, digest)
     choices: dict[str, Any] = {"iterations": iterations} if iterations is not None else {}
     choices |= {"starts": "noise"} if starts is None else {}
-    spec = source.spec(
-        attack=attack,
-        noise=noise,
-        norm=norm if isinstance(norm, str) else norm.name,
-        votes=votes,
-        budget=budget_of(attack, iterations, budget),
-        seed=seed,
-        stop_distance=stop_distance,
-        verdict=verdict,
-        **choices,
-    )
+    choices |= {"votes": votes, "seed": seed, "stop_distance": stop_distance, "verdict": verdict}
+    size, most = norm if isinstance(norm, str) else norm.name, budget_of(attack, iterations, budget)
+    spec = source.spec(attack=attack, noise=noise, norm=size, budget=most, **choices)
     folder = Path(out)
     hooks: dict[str, Any] = {"on_queries": on_queries, "on_progress": on_progress, "on_note": on_note}
     hooks |= {"engine": engine, "memory": memory}
