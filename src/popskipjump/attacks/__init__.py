@@ -6,7 +6,7 @@ from typing import Any
 
 from popskipjump.attacks.acceptance.if_nearer import AcceptIfNearer
 from popskipjump.attacks.acceptance.unless_faint import UnlessFaint
-from popskipjump.attacks.base import Attack, AttackResult, Progress, Step, Trace, run
+from popskipjump.attacks.base import Attack, AttackResult, Progress, Snapshot, Step, Trace, run
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.boundary import BoundaryAttack
 from popskipjump.attacks.directions.adaptive.active_bounds import ActiveBounds
@@ -118,6 +118,7 @@ __all__ = [
     "RivalWeights",
     "Search",
     "Settle",
+    "Snapshot",
     "SpectrumPrior",
     "Start",
     "Step",

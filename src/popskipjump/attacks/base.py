@@ -73,6 +73,15 @@ class AttackResult:
     probes: Tensor | None  # (B, 2, P) int64, what was asked and found adversarial there; see `Border`
 
 
+class Snapshot(NamedTuple):
+    """The borders after an iteration, for whoever follows the walk."""
+
+    iteration: int
+    border: Border  # of A images
+    image_id: Tensor  # (A,) int64
+    queries: Tensor  # (A,) int64, asked so far
+
+
 class Progress(NamedTuple):
     """How far a run is, for a progress bar."""
 
@@ -95,6 +104,7 @@ def run(
     open_end: bool = False,
     settle: Settle | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    on_step: Callable[[Snapshot], None] | None = None,
 ) -> AttackResult:
     """Run an attack from starting points to the end of every image, and settle the points it returns.
 
@@ -110,11 +120,12 @@ def run(
         open_end: the number of iterations is only a limit, and the trace ends with the last iteration made.
         settle: how the points are confirmed; None for the default.
         on_progress: called after every iteration.
+        on_step: called with the borders of every iteration.
     """
     record = _Record(problem, attack.iterations, keep_points)
     try:
         if len(rows):
-            _walk(attack, problem, rows, start, status, record, stop_distance, on_progress)
+            _walk(attack, problem, rows, start, status, record, stop_distance, on_progress, on_step)
             release(problem)
             record.settle(conclude(problem, settle or Settle(), record.lines, rows, start, status))
     except KeyboardInterrupt:
@@ -136,13 +147,18 @@ def _walk(
     record: _Record,
     stop_distance: float | None,
     on_progress: Callable[[Progress], None] | None,
+    on_step: Callable[[Snapshot], None] | None,
 ) -> None:
     """All iterations of an attack; see `run`."""
     now = attack.init(problem, rows, start)
     for iteration in range(attack.iterations + 1):
         if iteration:
             now = attack.step(problem, now, iteration)
-        record.write(iteration, _answered(problem, now.border))
+        answered = _answered(problem, now.border)
+        record.write(iteration, answered)
+        if on_step is not None:
+            rows = answered.rows
+            on_step(Snapshot(iteration, answered, problem.image_id[rows], problem.ledger.total[rows].clone()))
         set_aside(problem, now.border)
         now = _without_ended(problem, now, status, record, stop_distance)
         if on_progress is not None:

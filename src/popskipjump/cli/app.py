@@ -16,6 +16,7 @@ from popskipjump.cli.commands.reproduce import reproduce
 from popskipjump.cli.commands.resume import resume
 from popskipjump.cli.commands.runs import runs
 from popskipjump.cli.commands.serve import serve
+from popskipjump.cli.commands.watch import watch
 from popskipjump.cli.help import EXIT_CODES, START, Command, Group, examples_of
 from popskipjump.cli.questions.card import card
 from popskipjump.cli.questions.certify import certify
@@ -42,6 +43,7 @@ COMMANDS = (
     runs,
     resume,
     report,
+    watch,
     check,
     compare,
     certify,

@@ -19,6 +19,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "runs": ("psj runs .", "psj runs psj-reproduce/runs"),
     "resume": ("psj resume run",),
     "report": ("psj report run --out page.html",),
+    "watch": ("psj watch run", "psj watch run --out steps.html"),
     "check": ("psj check --model mine.py:make --data mine.npz",),
     "compare": ("psj compare embedded embedded --defended-noise dropout:0.5",),
     "certify": ("psj certify --sigma 0.25 --images 5",),
@@ -42,6 +43,7 @@ Where to start:
   psj check --model mine.py:make --data mine.npz
                                            is this classifier noisy, and how?
   psj report run                           a run as one page to look at
+  psj watch run                            a run under way, iteration by iteration, in the browser
 
 Usage: psj COMMAND [OPTIONS]. All commands: psj --help. Shell completion: psj --install-completion
 """

@@ -276,6 +276,7 @@ def _attacked(
         keep_interrupted=hooks.keep_interrupted,
         settle=settle,
         on_progress=hooks.on_progress,
+        on_step=hooks.on_step,
     )
     return result if failure is None else replace(result, error=failure)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from popskipjump.attacks import Progress
+from popskipjump.attacks import Progress, Snapshot
 from popskipjump.oracles import Oracle
 
 
@@ -18,6 +18,7 @@ class Hooks:
             wrapper sees image ids and query numbers in the tickets.
         on_progress: called after every iteration.
         on_queries: called with the number of queries after every call to the classifier.
+        on_step: called with the borders of every iteration; see `attacks.Snapshot`.
         keep_interrupted: at Ctrl-C, return what was found so far; False raises KeyboardInterrupt.
     """
 
@@ -25,3 +26,4 @@ class Hooks:
     on_progress: Callable[[Progress], None] | None = None
     on_queries: Callable[[int], None] | None = None
     keep_interrupted: bool = True
+    on_step: Callable[[Snapshot], None] | None = None

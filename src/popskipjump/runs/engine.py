@@ -70,7 +70,8 @@ class InProcess:
             watch.part(group[0], len(group) * work_done(now))
 
         try:
-            return attack_group(folder.spec, source, group, wrap, tell, keep_points=room.points)
+            points = room.points
+            return attack_group(folder.spec, source, group, wrap, tell, keep_points=points, folder=folder.path)
         except OracleError:
             folder.forget_last_failures()
             raise

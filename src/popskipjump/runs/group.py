@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from popskipjump.attacks import Progress
 from popskipjump.metrics import border_distance
 from popskipjump.oracles import Oracle
 from popskipjump.runs.source import Source
+from popskipjump.runs.steps import StepLog
 from popskipjump.storage import ImageResult, Journalled, RunSpec
 
 _TRACE = ("distance", "queries", "centre", "slope", "low", "high", "gap")
@@ -25,6 +27,7 @@ def attack_group(
     on_iteration: Callable[[Progress], None],
     *,
     keep_points: bool = True,
+    folder: Path | None = None,
 ) -> list[ImageResult]:
     """Attack a group of images, from where the journal ends.
 
@@ -36,6 +39,7 @@ def attack_group(
         on_iteration: called after every iteration.
         keep_points: keep the points of every iteration until the group is done; False leaves the border distances by
             iteration unknown.
+        folder: of the run, where `psj watch` finds the steps of the first images; None keeps none.
 
     Raises:
         OracleError: the classifier failed on every image.
@@ -43,6 +47,8 @@ def attack_group(
     chosen = np.array(group)
     labels = source.labels[chosen]
     journalled: list[Journalled] = []
+
+    steps = None if folder is None else StepLog(folder, group, source, spec)
 
     def wrap_once(oracle: Oracle) -> Oracle:
         journalled.append(wrap(oracle))
@@ -66,7 +72,7 @@ def attack_group(
         verdict=spec.verdict,
         image_ids=chosen,
         keep_trace=keep_points,
-        hooks=Hooks(wrap_once, on_iteration, keep_interrupted=False),
+        hooks=Hooks(wrap_once, on_iteration, keep_interrupted=False, on_step=steps),
     )
     return results_of(report, group, journalled[0].seconds)
 

@@ -134,9 +134,12 @@ def test_a_picture_keeps_its_values() -> None:
     assert pixels(present(picture(np.ones((3, 1, 1))))) == (1, 1, bytes([0, 255, 255, 255]))
 
 
-def test_a_rise_is_red_a_fall_is_blue_and_no_change_is_white() -> None:
-    _, _, rows = pixels(present(difference(np.array([[[0.5, -0.5, 0.0]]]), gain=2.0)))
-    assert list(rows) == [0, 255, 0, 0, 0, 0, 255, 255, 255, 255]
+def test_a_rise_is_red_a_fall_is_blue_and_no_change_lets_the_page_show_through() -> None:
+    _, _, rows = pixels(present(difference(np.array([[[0.5, -0.5, 0.0, 0.25]]]), gain=2.0)))
+    rise, fall, none, half = (rows[1 + 4 * k : 5 + 4 * k] for k in range(4))
+    assert rise[0] > 200 > 100 > rise[2]
+    assert fall[2] > 200 > 120 > fall[0]
+    assert (rise[3], fall[3], none[3], half[3]) == (255, 255, 0, 128)
 
 
 @pytest.mark.parametrize("shape", [(7,), (2, 4, 4), (1, 2, 3, 4)])

@@ -106,8 +106,12 @@ class Worker:
                 notes.extend([] if note is None else [note])
                 return journalled
 
+            shared = journal.path.parent == Path(task.journals)
+            folder, points = journal.path.parent.parent if shared else None, task.points
             try:
-                return attack_group(task.spec, self._source, images, wrap, self._tell, keep_points=task.points)
+                return attack_group(
+                    task.spec, self._source, images, wrap, self._tell, keep_points=points, folder=folder
+                )
             except OracleError:
                 journal.forget_last_failures()
                 raise
