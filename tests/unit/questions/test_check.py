@@ -12,6 +12,7 @@ from noise_zoo import KINDS, Case, classifiers
 
 import popskipjump as psj
 from popskipjump.questions import check, save
+from popskipjump.questions.probe.islands import remembered
 
 HELD_BACK = range(7000, 7020)  # never looked at while `check` was written
 BUDGET = 500
@@ -83,6 +84,26 @@ def test_every_finding_says_what_was_seen_what_it_means_and_what_to_do() -> None
 def test_remembered_answers_are_called_hopeless_for_votes() -> None:
     words = str(_answer("cached flips"))
     assert "no number of votes helps" in words
+
+
+@pytest.mark.parametrize("stripes", [1.5, 3.0, 7.0, 20.0])
+def test_thin_regions_of_a_class_are_not_taken_for_remembered_noise(stripes: float) -> None:
+    def striped(batch: np.ndarray) -> np.ndarray:
+        return np.asarray(np.floor(stripes * batch.reshape(len(batch), -1).sum(axis=1)).astype(np.int64) % 2)
+
+    images = np.random.default_rng(3).uniform(0.1, 0.9, size=(6, 8)).astype(np.float32)
+    answer = check(striped, images, striped(images))
+    assert answer.kind == "deterministic"
+    assert answer.evidence.islands == 0
+
+
+def test_the_surroundings_of_an_input_tell_a_region_from_remembered_noise() -> None:
+    region = [True, True, False, True, True, True]  # ends once on the left
+    assert not remembered(np.array(region))
+    assert not remembered(np.array([True] * 6))
+    assert not remembered(np.array([False, False, False, True, False, False]))  # the border is close on one side
+    assert remembered(np.array([False] * 6))
+    assert remembered(np.array([True, False, True, True, True, True]))  # differs, and further away agrees once more
 
 
 def test_the_reason_of_a_rejection_is_shown() -> None:

@@ -40,8 +40,8 @@ class Evidence(NamedTuple):
     """Everything that a kind of noise is judged by."""
 
     repeats: Repeats
-    islands: int  # inputs whose fixed answer differs from that of all their neighbours
-    neighbours: int  # inputs next to others
+    islands: int  # inputs whose fixed answer differs from those of all of their surroundings
+    neighbours: int  # inputs that were looked at for that
     drift: float  # probability of so much change in time by chance
     growth: float  # probability of so wide a transition by chance, were it a step
     floors: float  # probability of so much noise far off by chance, were there none
@@ -55,11 +55,10 @@ def weigh(found: list[Probed], rejected: int, asked: int, confidence: float) -> 
     clean = [np.concatenate((p.clean, _valid(p.ends[:, :2]) > 0.5)) for p in found]
     wrong, total = sum(int(c.sum()) for c in clean), sum(map(len, clean))
     fits = [p.fit for p in found if p.fit is not None]
-    islands, neighbours = _islands(found)
     return Evidence(
         repeats=_repeats(found),
-        islands=islands,
-        neighbours=neighbours,
+        islands=sum(p.contradicted for p in found),
+        neighbours=sum(p.neighbours for p in found),
         drift=drift(found),
         growth=chi_square_tail(2 * sum(fit.step_evidence for fit in fits), len(fits)),
         floors=chi_square_tail(2 * sum(fit.floor_evidence for fit in fits), 2 * len(fits)),
@@ -105,18 +104,3 @@ def _repeats(found: list[Probed]) -> Repeats:
                     totals[:3] += seen
                     totals[near : near + 3] += seen if near else 0
     return Repeats(*(int(total) for total in totals))
-
-
-def _islands(found: list[Probed]) -> tuple[int, int]:
-    """Inputs that differ from both of their neighbours on a line, or from the image next to which they lie."""
-    count = total = 0
-    for probed in found:
-        usual = bool(probed.clean.mean() > 0.5) if len(probed.clean) else False
-        count += int((probed.near != usual).sum())
-        total += len(probed.near)
-        for table in [look[:, 1:] for look in probed.first] + [probed.ladder.T]:
-            shares = np.array([np.mean(place[~np.isnan(place)]) for place in table if not np.isnan(place).all()])
-            if len(shares) > 2:
-                count += int(((shares[1:-1] != shares[:-2]) & (shares[1:-1] != shares[2:])).sum())
-                total += len(shares) - 2
-    return count, total

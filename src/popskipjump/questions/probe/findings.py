@@ -60,7 +60,7 @@ def _cached(evidence: Evidence) -> Finding:
     return Finding(
         "answers are remembered", False,
         f"Equal inputs always got equal answers, but {evidence.islands} of {evidence.neighbours} inputs differ from "
-        "all of their neighbours.",
+        "everything close to them.",
         "The noise is drawn once for each input and kept. Asking again does not average it out: no number of votes "
         "helps, and HopSkipJump takes the noise for the border.",
         "Ask the owner to switch the cache off, or query slightly different inputs in place of equal ones; distances "

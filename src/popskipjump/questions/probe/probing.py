@@ -11,6 +11,7 @@ from torch import Tensor
 
 from popskipjump.questions.intervals import lower_limit
 from popskipjump.questions.probe.asking import REJECTED, Asker
+from popskipjump.questions.probe.islands import SURROUNDINGS, Island, on_line, remembered
 from popskipjump.questions.probe.lines import COARSE, REPEATS, ZOOM, Answers, LineFit, narrow
 from popskipjump.rng import Key, normal, uniform
 
@@ -21,6 +22,7 @@ ROUND = LADDER + 3  # with the image twice and the other end
 FEWEST_ROUNDS, MOST_ROUNDS = 3, 40
 _NEAR_SIZE = 1e-3  # of the range of an input value: no classifier of use changes its class there
 _TRIES, _TRY_VOTES = 6, 7
+_ISLANDS = 6  # inputs of each image whose surroundings are asked
 
 
 @dataclass
@@ -30,6 +32,7 @@ class Probed:
     reference: int  # the class at the image
     clean: np.ndarray  # (n,) bool
     near: np.ndarray  # (m,) bool, at m different points close to the image
+    near_points: Tensor  # (m, *S), these points
     line: Tensor | None = None  # the point at the other end; None if none was found
     length: float = math.nan  # L2 length of the line
     fit: LineFit | None = None
@@ -41,6 +44,8 @@ class Probed:
         default_factory=list
     )  # the first looks: each (places, 1 + REPEATS), place and answers
     again: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (m,) one late answer for each of the first places
+    contradicted: int = 0  # inputs whose answer differs from those of all of their surroundings
+    neighbours: int = 0  # inputs that were looked at for that
     repeats: list[np.ndarray] = field(default_factory=list)  # answers 0, 1, nan at equal points: each (places, times)
     answers: Answers = field(default_factory=Answers)
 
@@ -59,6 +64,7 @@ class Prober:
             self._find_end(row, probed, found)
             if probed.line is not None:
                 self._locate(row, probed)
+            self._look_around(row, probed)
         self._rounds(found)
         return found
 
@@ -81,8 +87,10 @@ class Prober:
         reference = _reference(clean, int(self.labels[row]))
         noise = normal(self.key.child("near").roots(torch.arange(row * NEAR, (row + 1) * NEAR)), image.numel())
         size = _NEAR_SIZE * self.asker.bounds.range
-        near = self._ask(image + size * noise.reshape(NEAR, *image.shape), row, "near")
-        probed = Probed(reference, _valid(clean, reference), _valid(near, reference))
+        points = (image + size * noise.reshape(NEAR, *image.shape)).clamp(*self.asker.bounds)
+        near = self._ask(points, row, "near")
+        points = points[: len(near)][near != REJECTED]
+        probed = Probed(reference, _valid(clean, reference), _valid(near, reference), points)
         probed.repeats.append(_as_numbers(clean, reference)[None])
         probed.answers.add(np.zeros(len(clean)), (clean != reference).numpy(), (clean != REJECTED).numpy())
         return probed
@@ -120,6 +128,24 @@ class Prober:
             return len(self._ask_places(row, probed, places, phase="line"))
 
         probed.fit, probed.window = narrow(probed.answers, ask)
+
+    def _look_around(self, row: int, probed: Probed) -> None:
+        """Ask close to inputs that differ from all of their neighbours, while equal inputs get equal answers."""
+        image, usual = self.images[row], bool(probed.clean.mean() > 0.5) if len(probed.clean) else False
+        probed.neighbours = len(probed.near) + sum(max(len(look) - 2, 0) for look in probed.first)
+        if any(len(np.unique(place[~np.isnan(place)])) > 1 for table in probed.repeats for place in table):
+            return
+        odd = torch.from_numpy(probed.near != usual)
+        found = [Island(point, point - image, not usual) for point in probed.near_points[odd]]
+        change = (image if probed.line is None else probed.line) - image
+        for look in probed.first:
+            found += on_line(look, image, change, self.asker.bounds.range)
+        for island in found[:_ISLANDS]:
+            if self._left(row) < SURROUNDINGS + AGAIN + FEWEST_ROUNDS * ROUND:
+                break
+            numbers = _as_numbers(self._ask(island.surroundings(), row, "near"), probed.reference)
+            if len(numbers) == SURROUNDINGS and not np.isnan(numbers).any():
+                probed.contradicted += remembered((numbers == 1) == island.adversarial)
 
     def _ask_places(self, row: int, probed: Probed, places: np.ndarray, phase: str) -> np.ndarray:
         labels = self._ask(self._points(row, probed, places), row, phase)
