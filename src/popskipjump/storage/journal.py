@@ -4,8 +4,8 @@
 journal.bin   the header, then sealed records of many answers each, bit-packed
 journal.tail  the header, the call in flight, then a record for each small call since the last sealed one
 ```
-A call to the classifier is written in one piece when its answers arrive. Small calls go to the tail; when the tail is
-full, its answers are packed into one sealed record, that record is brought to the disk, and the tail is emptied.
+A call to the classifier is written in one piece when its answers arrive. Small calls go to the tail, as plain numbers;
+a full tail is packed into one sealed record, which is brought to the disk, and emptied.
 Answers are known by image and number: a process that dies between these two steps leaves them twice, which is no harm.
 A record that the end of a file cuts short is dropped; damage anywhere else is reported and costs only what it hit.
 """
@@ -33,6 +33,7 @@ from popskipjump.storage.records import (
     VOID,
     Failed,
     Found,
+    Loose,
     Record,
     encoded,
     merged,
@@ -43,8 +44,9 @@ from popskipjump.storage.records import (
 
 MAGIC = "psj journal 2 of {run}\n"
 LARGE_CALL = 1024  # queries from which on a call is a sealed record of its own
-TAIL_BYTES = 32 << 10
+TAIL_BYTES = 512 << 10  # about 20,000 answers
 MOST_BYTES = 512 << 20  # of one file
+_NOW = struct.Struct("<Q")  # queries in flight
 _FLIGHT = struct.Struct("<QQQ")  # queries in flight; queries that were in flight when processes died; such deaths
 _MOST_IN_FLIGHT = 1 << 50
 _NONE = np.zeros(0, dtype=np.int64)
@@ -79,7 +81,7 @@ class Journal:
         self._answers: dict[int, Answers] = {}
         self._failures: dict[int, list[Failed]] = {}
         self._recent: list[np.ndarray] = []  # spans of the failures since the last answer
-        self._loose: list[Record] = []  # what the tail holds
+        self._loose = Loose()
         self.lost_bytes = 0  # that are damaged
         self.lost_spans: list[tuple[int, int, int]] = []  # what was in them, as far as that is known
         if write:
@@ -90,7 +92,8 @@ class Journal:
             self.flight = Flight(0, 0, 0)
         sealed = self._learn_all(main, len(self._header))
         loose = self._learn_all(tail, len(self._header) + _FLIGHT.size)
-        self._loose = loose.records
+        for record in loose.records:
+            self._loose.add(record)
         self._main_end, self._tail_end = sealed.end, loose.end
         self.bytes = len(main) + len(tail)
         if write:
@@ -206,31 +209,32 @@ class Journal:
     @property
     def loose(self) -> int:
         """How many answers are in the tail."""
-        return sum(len(record.labels) for record in self._loose)
+        return len(self._loose)
 
     def begin_call(self, queries: int) -> None:
         """Note that so many queries are about to be asked."""
-        self._note_flight(queries)
+        _NOW.pack_into(self._slot, len(self._header), queries)
 
     def write_answers(self, ticket: Ticket, labels: Tensor, seconds: float) -> None:
         """Append the answers of a call: `(M,)` labels."""
-        spans, values = spans_of(ticket), labels.cpu().numpy()
-        if len(values) >= LARGE_CALL:
-            for record in split(spans, values, seconds):
+        count = labels.shape[0]
+        if count >= LARGE_CALL:
+            for record in split(spans_of(ticket), labels.cpu().numpy(), seconds):
                 self._append_sealed(record)
-        else:
-            self._append_loose(Record(ANSWERS, spans, seconds, values))
+        elif count:
+            asked = ticket.image.numpy(), _numbered(ticket).numpy()
+            self._append_loose(self._loose.add_call(*asked, labels.cpu().numpy(), seconds))
         self._recent = []
-        self._note_flight(0)
+        self.begin_call(0)
 
     def write_failure(self, ticket: Ticket, error: Exception, seconds: float) -> None:
         """Append that a call has failed, so that a replay fails in the same place."""
         words = (type(error).__name__, str(error))
         spans = spans_of(ticket)
         for record in split(spans, np.zeros(int(spans[:, 2].sum()), dtype=np.int64), seconds):
-            self._append_loose(Record(FAILURE, record.spans, seconds, _NONE, words))
+            self._append_loose(self._loose.add(Record(FAILURE, record.spans, seconds, _NONE, words)))
         self._recent.append(spans)
-        self._note_flight(0)
+        self.begin_call(0)
 
     def forget_last_failures(self) -> None:
         """Take back the failures after the last answer: whoever goes on has mended the classifier."""
@@ -271,7 +275,7 @@ class Journal:
         with writing(self.path):
             os.ftruncate(self._main, self._main_end)
             os.ftruncate(self._small, self._tail_end)
-        self._answers, self._failures, self._recent, self._loose, self.seconds = {}, {}, [], [], 0.0
+        self._answers, self._failures, self._recent, self._loose, self.seconds = {}, {}, [], Loose(), 0.0
         self.lost_bytes, self.lost_spans = 0, []
 
     def _void(self, spans: np.ndarray) -> None:
@@ -288,33 +292,28 @@ class Journal:
             self._write(self._main, self._main_end, content)
         self._main_end += len(content)
 
-    def _append_loose(self, record: Record) -> None:
-        content = encoded(record)
-        with writing(self.tail):
+    def _append_loose(self, content: bytes) -> None:
+        try:
             self._write(self._small, self._tail_end, content)
+        except OSError:  # entered only now: this is part of every call
+            with writing(self.tail):
+                raise
         self._tail_end += len(content)
-        self._loose.append(record)
         if self._tail_end > TAIL_BYTES:
             self._seal()
 
     def _seal(self) -> None:
         """Pack the tail's answers into sealed records, and empty it once these are on the disk."""
-        if not self._loose:
-            return
-        for record in merged(self._loose):
+        for record in self._loose.sealed():
             self._append_sealed(record)
         with writing(self.path):
             os.fdatasync(self._main)
             self._tail_end = len(self._header) + _FLIGHT.size
             os.ftruncate(self._small, self._tail_end)
-        self._loose = []
-
-    def _note_flight(self, queries: int) -> None:
-        self.flight = Flight(queries, self.flight.lost, self.flight.deaths)
-        _FLIGHT.pack_into(self._slot, len(self._header), *self.flight)
+        self._loose = Loose()
 
     def _write(self, file: int, place: int, content: bytes) -> None:
-        written = 0
+        written = os.pwrite(file, content, place)
         while written < len(content):
             written += os.pwrite(file, content[written:], place + written)
 
@@ -340,6 +339,10 @@ class Journal:
 
 def spans_of(ticket: Ticket) -> np.ndarray:
     """Runs of consecutive queries of one image: int64 `(S, 3)`, as in `Record`."""
+    return stretches_of(ticket.image.numpy(), _numbered(ticket).numpy())
+
+
+def _numbered(ticket: Ticket) -> Tensor:
     if ticket.serial is None:
         raise InputError("a journal needs numbered queries: put it below the ledger.")
-    return stretches_of(ticket.image.numpy(), ticket.serial.numpy())
+    return ticket.serial

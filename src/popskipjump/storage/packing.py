@@ -18,6 +18,7 @@ _SMALL = 1023  # answers up to which no pairs are made: they would cost more tha
 _FEW = 1 << 12  # labels below this are counted instead of sorted
 _MOST_LABELS = 254  # different ones in a record: a place among them and the two of the pair fit a byte
 
+PLAINLY = _CODE.pack(_RAW, 8, 0)  # before labels that are int64, as they are
 UNSIGNED = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 Labels = np.ndarray
 

@@ -17,12 +17,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from popskipjump.storage.packing import UNSIGNED, pack, unpack, width_of
+from popskipjump.storage.packing import PLAINLY, UNSIGNED, pack, unpack, width_of
 
 MARKER = b"\x93psj"
 FRAME = struct.Struct("<4sIIIII")  # marker, bytes of index and data, CRC of index and of data, CRC of all before
+_SIZES, _SUM = struct.Struct("<4sIIII"), struct.Struct("<I")  # the two parts of a frame
 _HEAD = struct.Struct("<BBBBdII")  # kind, bytes of an image id, of a number, of a count; seconds; spans, queries
 ANSWERS, FAILURE, VOID = 1, 2, 3
+_CALL = 4  # answers listed query by query, which is quick to write; read as ANSWERS
+_NUMBER = np.dtype("<i8")
+_CALL_WIDTHS = (_NUMBER.itemsize,) * 3
 MAX_QUERIES = 1 << 18  # of one record; larger calls are split
 MAX_PART = 1 << 24  # bytes of an index, and of the data
 FOREVER = 1 << 62  # a count in a VOID record: all queries from `first` on
@@ -70,9 +74,12 @@ class Found(NamedTuple):
 
 def encoded(record: Record) -> bytes:
     """A record as it stands in the file."""
-    index, data = _index(record), _data(record)
-    head = FRAME.pack(MARKER, len(index), len(data), zlib.crc32(index), zlib.crc32(data), 0)[:-4]
-    return b"".join((head, struct.pack("<I", zlib.crc32(head)), index, data))
+    return _framed(_index(record), _data(record))
+
+
+def _framed(index: bytes, data: bytes) -> bytes:
+    head = _SIZES.pack(MARKER, len(index), len(data), zlib.crc32(index), zlib.crc32(data))
+    return b"".join((head, _SUM.pack(zlib.crc32(head)), index, data))
 
 
 def _index(record: Record) -> bytes:
@@ -110,6 +117,8 @@ def read_index(index: bytes) -> tuple[int, float, np.ndarray]:
     if len(index) < _HEAD.size:
         raise ValueError("an index without its head")
     kind, *widths, seconds, count, queries = _HEAD.unpack_from(index)
+    if kind == _CALL:
+        return ANSWERS, seconds, _read_call(index, seconds, count, queries)
     known = kind in (ANSWERS, FAILURE, VOID) and all(width in (1, 2, 4, 8) for width in widths)
     if not known or len(index) != _HEAD.size + count * sum(widths) or not (math.isfinite(seconds) and seconds >= 0):
         raise ValueError("an index that does not fit its head")
@@ -125,6 +134,19 @@ def read_index(index: bytes) -> tuple[int, float, np.ndarray]:
     if queries != (total if kind == ANSWERS else 0) or total > MAX_QUERIES:
         raise ValueError("an index that promises other answers than it lists")
     return kind, seconds, spans.astype(np.int64)
+
+
+def _read_call(index: bytes, seconds: float, count: int, queries: int) -> np.ndarray:
+    """The spans of a small call; ValueError if the bytes do not fit."""
+    size = count * _NUMBER.itemsize
+    if len(index) != _HEAD.size + 2 * size or not (math.isfinite(seconds) and seconds >= 0):
+        raise ValueError("an index that does not fit its head")
+    image, number = (np.frombuffer(index, _NUMBER, count, _HEAD.size + part * size) for part in (0, 1))
+    if not 0 < count == queries <= MAX_QUERIES:
+        raise ValueError("an index that promises other answers than it lists")
+    if min(image.min(), number.min()) < 0 or max(image.max(), number.max()) > FOREVER:
+        raise ValueError("an index with numbers out of range")
+    return stretches_of(image, number)
 
 
 def read_records(content: bytes, place: int) -> Found:
@@ -222,9 +244,12 @@ def merged(records: list[Record]) -> list[Record]:
         return others
     spans = np.concatenate([record.spans for record in answers])
     labels = np.concatenate([record.labels for record in answers])
-    image, number = queries_of(spans)
+    return [*_in_order(*queries_of(spans), labels, records[-1].seconds), *others]
+
+
+def _in_order(image: np.ndarray, number: np.ndarray, labels: np.ndarray, seconds: float) -> Iterator[Record]:
     order = np.lexsort((number, image))
-    return [*split(stretches_of(image[order], number[order]), labels[order], records[-1].seconds), *others]
+    return split(stretches_of(image[order], number[order]), labels[order], seconds)
 
 
 def queries_of(spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -244,3 +269,49 @@ def stretches_of(image: np.ndarray, serial: np.ndarray) -> np.ndarray:
         spans[:, 0], spans[:, 1] = image[first], serial[first]
         spans[:-1, 2], spans[-1, 2] = first[1:] - first[:-1], len(image) - first[-1]
     return spans
+
+
+class Loose:
+    """What the tail holds until it is sealed."""
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[bytes, bytes]] = []  # index and data of each
+        self._failures: list[Record] = []
+        self._seconds = 0.0
+
+    def __len__(self) -> int:
+        """How many answers there are."""
+        return sum(len(data) - len(PLAINLY) for _, data in self._calls) // _NUMBER.itemsize
+
+    def add(self, record: Record) -> bytes:
+        """Keep answers or a failure; returns how they stand in the tail."""
+        self._seconds = max(self._seconds, record.seconds)
+        if record.kind == ANSWERS:
+            return self.add_call(*queries_of(record.spans), record.labels, record.seconds)
+        self._failures.append(record)
+        return encoded(record)
+
+    def add_call(self, image: np.ndarray, number: np.ndarray, labels: np.ndarray, seconds: float) -> bytes:
+        """Likewise of a call: image, number and label of each query, each `(M,)`."""
+        count = len(labels)
+        head = _HEAD.pack(_CALL, *_CALL_WIDTHS, seconds, count, count)
+        index = b"".join((head, _in_bytes(image), _in_bytes(number)))
+        data = b"".join((PLAINLY, _in_bytes(labels)))
+        self._calls.append((index, data))
+        self._seconds = max(self._seconds, seconds)
+        return _framed(index, data)
+
+    def sealed(self) -> list[Record]:
+        """All of it in as few records as possible."""
+        if not self._calls:
+            return self._failures
+        queries = [np.frombuffer(index, _NUMBER, offset=_HEAD.size).reshape(2, -1) for index, _ in self._calls]
+        labels = [np.frombuffer(data, _NUMBER, offset=len(PLAINLY)) for _, data in self._calls]
+        image, number = np.concatenate(queries, axis=1)
+        return [*_in_order(image, number, np.concatenate(labels), self._seconds), *self._failures]
+
+
+def _in_bytes(numbers: np.ndarray) -> memoryview | bytes:
+    """As int64, one after the other; no copy is made of those that are."""
+    whole = numbers.dtype == _NUMBER and numbers.flags.c_contiguous
+    return numbers.data if whole else numbers.astype(_NUMBER).tobytes()

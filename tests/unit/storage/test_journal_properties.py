@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from hypothesis import strategies as st
 from popskipjump import PopSkipJumpError, Ticket
 from popskipjump.storage import Journal, RunSpec
 from popskipjump.storage.answers import Answers
-from popskipjump.storage.records import ANSWERS, Record, encoded, read_records, split
+from popskipjump.storage.records import ANSWERS, Loose, Record, encoded, read_records, split
 
-QUICK = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+EXAMPLES = int(os.environ.get("PSJ_EXAMPLES", "100"))  # more of them in the slow tests
+QUICK = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 LABELS = st.one_of(st.integers(0, 3), st.integers(0, 300), st.integers(0, 2**62))
 CALLS = st.lists(st.tuples(st.lists(st.integers(0, 40), min_size=1, max_size=4), st.integers(0, 2**32)), max_size=12)
 
@@ -36,6 +38,35 @@ def test_a_record_comes_back_as_it_was(spans: list[tuple[int, int, Any]], seed: 
     assert not found.damages
     assert np.concatenate([record.labels for record in found.records]).tolist() == np.concatenate(labels).tolist()
     assert [row for record in found.records for row in record.spans.tolist()] == [list(row) for row in rows]
+
+
+@QUICK
+@given(st.lists(st.lists(st.tuples(st.integers(0, 3), LABELS), min_size=1, max_size=30), min_size=1, max_size=8))
+def test_small_calls_come_back_from_the_tail_and_from_the_sealed_record(calls: list[list[tuple[int, int]]]) -> None:
+    loose, tail = Loose(), b""
+    expected: dict[tuple[int, int], int] = {}
+    for number, call in enumerate(calls):
+        image, labels = (np.array(part, dtype=np.int64) for part in zip(*call, strict=True))
+        serial = 100 * number + np.arange(len(call))
+        expected |= {
+            (i, n): label for i, n, label in zip(image.tolist(), serial.tolist(), labels.tolist(), strict=True)
+        }
+        tail += loose.add_call(image, serial, labels, 1.0)
+    assert len(loose) == len(expected)
+    for content in (tail, b"".join(map(encoded, loose.sealed()))):
+        found = read_records(content, 0)
+        assert not found.damages
+        assert table_of(found.records) == expected
+
+
+def table_of(records: list[Record]) -> dict[tuple[int, int], int]:
+    """Image and number of each query -> its label."""
+    table: dict[tuple[int, int], int] = {}
+    for record in records:
+        labels = iter(record.labels.tolist())
+        for image, first, count in record.spans.tolist():
+            table |= {(image, first + n): next(labels) for n in range(count)}
+    return table
 
 
 @QUICK
