@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
-from popskipjump.integrations.http import Patience
+from popskipjump.integrations.http import Patience, Tally
 from popskipjump.integrations.http.server import LOOPBACK, Served, application, listen, server_of
 from popskipjump.oracles import Oracle, Ticket
 
@@ -23,6 +24,7 @@ SHORT = 0.25  # seconds: the timeout of tests whose server is late on purpose
 # On a busy machine honest answers are late as well: only the number of attempts may decide that nobody is there.
 STUBBORN = Patience(attempts=400, first=0.01, longest=0.05)
 OVER = 60.0  # seconds after which a test has failed, whatever the machine
+LIFE = 200.0  # seconds within which a server in a process of its own must be up, whatever else the machine does
 DIMENSION = 6
 
 
@@ -32,14 +34,14 @@ def serving(app: Any) -> Iterator[str]:
     server, listening = server_of(app), listen(0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + OVER
     while not server.started and time.monotonic() < deadline:
         time.sleep(0.01)
     try:
         yield f"http://{LOOPBACK}:{listening.getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(OVER)
         listening.close()
 
 
@@ -169,6 +171,74 @@ def scripted(script: Script, metadata: dict[str, Any] = METADATA, tls: ssl.SSLCo
         script.over.set()
         server.shutdown()
         server.server_close()
+
+
+class Mortal(Protocol):
+    """A server in a process of its own."""
+
+    def start(self) -> None:
+        """Begin to live; returns once it answers."""
+
+    def kill(self) -> None:
+        """Die at once."""
+
+    def answered(self) -> list[Any]:
+        """All queries that were answered, by all lives."""
+
+
+class Killing(threading.Thread):
+    """Kills a server whenever so many queries have been answered, and starts it again once that was noticed.
+
+    A kill comes in the middle of whatever is under way. `wait` holds the attack back where a kill is due and this
+    thread has not been awake, so that on any machine every kill falls into the attack.
+    """
+
+    def __init__(self, server: Mortal, moments: list[int], tally: Tally) -> None:
+        super().__init__(daemon=True)
+        self.server, self.moments, self.tally = server, sorted(moments), tally
+        self.kills, self.asked, self.ended = 0, 0, threading.Event()
+        self._held = False  # whether the attack waits for a kill
+        self._killed = threading.Condition()
+
+    def run(self) -> None:
+        for moment in self.moments:
+            self._until(partial(self._answered, moment))
+            before = self._without_answer()
+            self.server.kill()
+            with self._killed:
+                self.kills += 1
+                self._killed.notify_all()
+            self._until(partial(self._noticed, before))
+            self.server.start()
+
+    def wait(self, queries: int) -> None:
+        """For `Hooks.on_queries`."""
+        self.asked += queries
+        due = sum(moment <= self.asked for moment in self.moments)
+        with self._killed:
+            self._held = self.kills < due
+            assert self._killed.wait_for(lambda: self.kills >= due, LIFE), "the server was not killed"
+            self._held = False
+
+    def end(self) -> None:
+        """The attack is over: kill no more, and wait for the last start."""
+        self.ended.set()
+        self.join(LIFE)
+
+    def _answered(self, count: int) -> bool:
+        return len(self.server.answered()) >= count
+
+    def _noticed(self, before: int) -> bool:
+        return self._held or self._without_answer() > before
+
+    def _without_answer(self) -> int:
+        counts = self.tally.total()
+        return counts["failed"] + counts["late"]
+
+    def _until(self, there: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + LIFE
+        while not there() and not self.ended.wait(0.005) and time.monotonic() < deadline:
+            pass
 
 
 def question(count: int, image: int = 0) -> tuple[torch.Tensor, Ticket, torch.Tensor]:

@@ -333,7 +333,7 @@ class Plain:
 
 def _overlapped(oracle: Oracle, budget: int = 200) -> Report:
     images = np.full((6, DIMENSION), 0.1, dtype=np.float32) + np.arange(6, dtype=np.float32)[:, None] / 50
-    return evaluate_overlapped(oracle, images, [1] * 6, "hsj", starts=-images, bounds=(-1, 1), budget=200, groups=6)
+    return evaluate_overlapped(oracle, images, [1] * 6, "hsj", starts=-images, bounds=(-1, 1), budget=budget, groups=6)
 
 
 def test_a_group_that_fails_does_not_end_the_others() -> None:

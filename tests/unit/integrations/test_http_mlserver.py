@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import threading
 import time
 import venv
 from pathlib import Path
@@ -19,6 +18,8 @@ import torch
 from present import present
 
 httpx = pytest.importorskip("httpx", reason="httpx is not installed: it is in the extra http")
+
+from http_toys import LIFE, Killing  # noqa: E402
 
 import popskipjump as psj  # noqa: E402
 from popskipjump.integrations.http import Patience  # noqa: E402
@@ -102,7 +103,7 @@ class MLServer:
         command = [str(self.programs / "python"), str(self.programs / "mlserver"), "start", str(self.folder)]
         quiet = subprocess.DEVNULL
         self.process = subprocess.Popen(command, cwd=self.folder, stdout=quiet, stderr=quiet, start_new_session=True)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + LIFE
         while time.monotonic() < deadline:
             try:
                 if httpx.get(f"{self.url}/ready", trust_env=False, timeout=5).status_code == 200:
@@ -113,7 +114,7 @@ class MLServer:
 
     def kill(self) -> None:
         os.killpg(self.process.pid, signal.SIGKILL)  # with its workers
-        self.process.wait(30)
+        self.process.wait(LIFE)
 
     def answered(self) -> list[tuple[int, ...]]:
         lines = self.log.read_text().splitlines() if self.log.exists() else []
@@ -129,26 +130,16 @@ def test_an_attack_on_a_real_mlserver_survives_its_kill_and_equals_the_one_in_pr
     here = psj.evaluate(Twin(), images, [1, 1, 1], **options)
 
     server = MLServer(environment, tmp_path)
-    kills = 0
-
-    def be_killed() -> None:
-        nonlocal kills
-        for moment in (150, 500):
-            while len(server.answered()) < moment:
-                time.sleep(0.01)
-            server.kill()
-            kills += 1
-            server.start()
-
-    killer = threading.Thread(target=be_killed, daemon=True)
-    killer.start()
     try:
-        with psj.Endpoint(server.url, patience=Patience(attempts=300, longest=0.5), timeout=20) as endpoint:
-            there = psj.evaluate(endpoint, images, [1, 1, 1], **options)
-        killer.join(120)
+        with psj.Endpoint(server.url, patience=Patience(attempts=5000, longest=0.5), timeout=20) as endpoint:
+            killing = Killing(server, [150, 500], endpoint.tally)
+            killing.start()
+            hooks = psj.Hooks(on_queries=killing.wait)
+            there = psj.evaluate(endpoint, images, [1, 1, 1], hooks=hooks, **options)
+            killing.end()
     finally:
         server.kill()
-    assert kills == 2
+    assert killing.kills == 2
     assert np.array_equal(here.points, there.points)
     assert np.array_equal(here.queries, there.queries)
     asked = {(image, number) for image, count in enumerate(there.queries) for number in range(count)}

@@ -8,8 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,19 +20,20 @@ from present import present
 pytest.importorskip("httpx", reason="httpx is not installed: it is in the extra http")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: it is in the extra serve")
 
+from http_toys import LIFE, Killing
+
 import popskipjump as psj
 from popskipjump.integrations.http import Patience
 from popskipjump.rng import Key, uniform
 
 SOURCE = Path(psj.__file__).parents[1]
-STARTED = 200  # seconds within which a server must be up, whatever else the machine does
 
 
 class Server:
     """`psj serve` in a process of its own, on one port over all its lives."""
 
     def __init__(self, log: Path) -> None:
-        self.log, self.port, self.kills = log, 0, 0
+        self.log, self.port = log, 0
         self.start()
 
     def start(self) -> None:
@@ -48,7 +47,7 @@ class Server:
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(STARTED)
+        self.process.wait(LIFE)
         present(self.process.stdout).close()
 
     def answered(self) -> list[tuple[int, int]]:
@@ -58,16 +57,6 @@ class Server:
             record = json.loads(line)
             found += zip(record["image"], record["serial"], strict=True)
         return found
-
-    def be_killed(self, moments: list[int]) -> None:
-        """Die and rise again, each time that so many queries have been answered."""
-        for moment in moments:
-            deadline = time.monotonic() + 200
-            while len(self.answered()) < moment and time.monotonic() < deadline:
-                time.sleep(0.005)
-            self.kill()
-            self.kills += 1
-            self.start()
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.slow)])
@@ -84,20 +73,19 @@ def test_a_killed_server_costs_no_answer_and_changes_no_result(tmp_path: Path, k
     here = psj.evaluate(psj.zoo.mnist_model(), images, labels, noise="flip:0.1", **options)
 
     server = Server(tmp_path / "answered.jsonl")
-    draws = uniform(Key(0).child("moments").root(), kills).flatten().sort().values
-    killer = threading.Thread(
-        target=server.be_killed, args=([int(2.4 * options["budget"] * float(d)) + 10 for d in draws],), daemon=True
-    )
-    killer.start()
+    draws = uniform(Key(0).child("moments").root(), kills).flatten()
+    moments = [10 + int(0.8 * (int(here.queries.sum()) - 10) * float(draw)) for draw in draws]
     try:
         patience = Patience(attempts=5000, first=0.05, longest=0.5)  # several kills may follow each other
         with psj.Endpoint(server.url, patience=patience, timeout=20) as endpoint:
-            there = psj.evaluate(endpoint, images, labels, **options)
-        killer.join(STARTED)
+            killing = Killing(server, moments, endpoint.tally)
+            killing.start()
+            there = psj.evaluate(endpoint, images, labels, hooks=psj.Hooks(on_queries=killing.wait), **options)
+            killing.end()
     finally:
         server.kill()
 
-    assert server.kills == kills
+    assert killing.kills == kills
     assert there.messages == {}
     assert endpoint.tally.total()["given_up"] == 0
     assert np.array_equal(here.points, there.points)

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it is in the extra dev")
 pytest.importorskip("httpx", reason="httpx is not installed: it is in the extra http")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: it is in the extra serve")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: install the Debian package chromium")
 
-from http_toys import OVER  # noqa: E402
-from human_toys import Attacking, InProcess, Person, attack, page_of, pixels, study_in  # noqa: E402
+from http_toys import OVER
+from human_toys import Attacking, InProcess, Person, attack, page_of, pixels, study_in
 
 KEYS = {"same": "ArrowLeft", "other": "ArrowRight"}
 WAIT = 120_000  # milliseconds, for machines with other work to do
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 class Visitor:
@@ -121,7 +108,8 @@ def test_the_page_is_whole_and_shows_the_start_on_request(
         visitor.join("bert")
         shown = visitor.question(None)
         page = visitor.page
-        assert page.evaluate("[...document.images].filter(i => i.offsetParent).every(i => i.naturalWidth === 8)")
+        # Pictures are decoded when the browser has time for it.
+        page.wait_for_function("[...document.images].filter(i => i.offsetParent).every(i => i.naturalWidth === 8)")
         assert not page.is_visible("#start")
         page.keyboard.press("o")
         assert page.is_visible("#start")
