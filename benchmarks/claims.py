@@ -1,8 +1,8 @@
 """Verdicts on sentences of the paper, from the runs that `psj reproduce` has kept; nothing is attacked.
 
-    psj reproduce all --images 100 --no-caps --out DIR      # the runs, elsewhere
-    python benchmarks/claims.py DIR --images 100 --no-caps  # the verdicts
-    python benchmarks/claims.py --list                      # the sentences and their rules
+    psj reproduce all --decide --out DIR      # the runs, elsewhere
+    python benchmarks/claims.py DIR --decide  # the verdicts
+    python benchmarks/claims.py --list        # the sentences and their rules
 
 The options must be those of the reproduction: they name the runs. A sentence whose runs are not all there is "not run".
 `--make` makes the missing runs of the sentences that no experiment of `psj reproduce` has (the acquisition function).
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from common import markdown
 
-from popskipjump.experiments.reproduce import DEFAULT, EXPERIMENTS, PAPER, QUICK, Evidence
+from popskipjump.experiments.reproduce import DECIDE, DEFAULT, EXPERIMENTS, PAPER, QUICK, Evidence
 from popskipjump.experiments.reproduce.base import Ask, Experiment
 from popskipjump.experiments.reproduce.claims import CLAIMS, Claim, Judged, Verdict, verdict_on
 from popskipjump.experiments.reproduce.pages import load_arrays
@@ -73,6 +73,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--images", type=int, default=None)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--decide", action="store_true")
     parser.add_argument("--paper", action="store_true")
     parser.add_argument("--no-caps", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
@@ -88,7 +89,7 @@ def main() -> None:
         return
     if args.out is None:
         parser.error("name the folder of a reproduction, or --list")
-    size = QUICK if args.quick else PAPER if args.paper else DEFAULT
+    size = QUICK if args.quick else DECIDE if args.decide else PAPER if args.paper else DEFAULT
     size = size.without_caps() if args.no_caps else size
     with threads(1):
         source = source_of(args.dataset, args.data, None, args.weights)

@@ -17,6 +17,7 @@ from popskipjump.oracles.speed import FastForward
 from popskipjump.rng import Key
 
 MAX_ROWS = 2048  # larger batches spend their time in memory allocation
+CPU_ROWS = 512  # and on a CPU these do already: the allocator returns large blocks to the system after every layer
 _CHUNK_BYTES = 64 << 20
 _ONE_NUMBER = (
     "the module returns one number for each input, taken for a logit (class 1 above 0), and all of the first lie in "
@@ -223,7 +224,7 @@ class Classifier:
     """The oracle of a model, with or without a noise model; it queries the model in chunks."""
 
     def __init__(
-        self, model: BaseModel, noise: NoiseModel | None = None, seed: int = 0, max_rows: int = MAX_ROWS
+        self, model: BaseModel, noise: NoiseModel | None = None, seed: int = 0, max_rows: int | None = None
     ) -> None:
         self.model, self.noise = model, noise
         self.device = model.device
@@ -232,7 +233,7 @@ class Classifier:
         # Whether the labels were validated already, so that the ledger need not check them again.
         self.checked = isinstance(model, TorchModel | FunctionModel) and getattr(noise, "checked", noise is None)
         self._key = Key(seed).child("noise")
-        self._max_rows = max_rows
+        self._max_rows = max_rows or (CPU_ROWS if self.device.type == "cpu" else MAX_ROWS)
 
     def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         """See `Oracle`."""

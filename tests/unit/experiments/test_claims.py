@@ -15,11 +15,13 @@ from reproduce_toys import SETUP, run_with
 
 from popskipjump import HopSkipJump
 from popskipjump.errors import InputError
-from popskipjump.experiments.reproduce import EXPERIMENTS, Evidence, Setup
+from popskipjump.experiments.reproduce import DECIDE, EXPERIMENTS, Evidence, Setup
 from popskipjump.experiments.reproduce.base import Ask, Way
+from popskipjump.experiments.reproduce.caps import wider
 from popskipjump.experiments.reproduce.claims import CLAIMS, Claim, Comparison, Verdict, judge, verdict_on
 from popskipjump.experiments.reproduce.claims.rules import POWER
 from popskipjump.experiments.reproduce.claims.statistics import at_least, at_most, middle, price_of_votes, reached
+from popskipjump.runs.data import RunData
 
 BY_NAME = {claim.name: claim for claim in CLAIMS}
 IMAGES = 40
@@ -28,11 +30,16 @@ UNCAPPED = replace(SETUP, size=SETUP.size.without_caps())
 NOISE = np.random.default_rng(3).lognormal(0, 0.3, 1600)
 
 
+def _run(way: Way, number: Any) -> RunData:
+    distance, queries = number(way)
+    return run_with(way, distance, queries, IMAGES)
+
+
 def evidence_for(name: str, number: Any, measured: Any = None, setup: Any = SETUP) -> Evidence:
     """The runs that decide a claim, each way with the (distance, queries) of `number`."""
     claim = BY_NAME[name]
     asks: list[Ask] = claim.asks(setup) if claim.asks else EXPERIMENTS[claim.experiment].plan(setup)
-    return Evidence(setup, {a.way: run_with(a.way, *number(a.way)) for a in asks}, measured or {})
+    return Evidence(setup, {a.way: _run(a.way, number) for a in asks}, measured or {})
 
 
 def decided(name: str, number: Any, measured: Any = None, setup: Any = SETUP) -> Verdict:
@@ -254,3 +261,45 @@ def test_votes_are_judged_by_what_they_cost() -> None:
     assert decided("much-fewer-queries-than-votes", partial(number, 1), setup=UNCAPPED) is Verdict.NOT_SUPPORTED
     assert decided("orders-of-magnitude", partial(number, 9), setup=UNCAPPED) is Verdict.NOT_SUPPORTED
     assert decided("orders-of-magnitude", partial(number, 27), setup=UNCAPPED) is Verdict.UNDECIDED  # 9 were tried
+
+
+# Caps on the queries, and their check
+
+CHECKED = replace(SETUP, size=replace(DECIDE, cap_images=20))
+
+
+def under_cropping(capped: float, wide: float) -> Callable[[Way], tuple[float, float]]:
+    """PSJ at a distance of 2, but under cropping `capped`, or `wide` with wider caps."""
+
+    def number(way: Way) -> tuple[float, float]:
+        if way == setup_wider:
+            return wide, 40_000
+        return (capped if way == CHECKED.psj("cropping:22") else 2.0), 10_000
+
+    setup_wider = wider(CHECKED, "cropping:22")
+    return number
+
+
+@pytest.mark.parametrize(
+    ("capped", "wide", "expected"),
+    [
+        (5.0, 4.9, Verdict.NOT_SUPPORTED),  # more queries hardly help: too far whatever the caps
+        (5.0, 2.0, Verdict.UNDECIDED),  # more queries would have come as near
+        (2.1, 2.1, Verdict.SUPPORTED),
+    ],
+)
+def test_a_distance_under_caps_refutes_only_if_wider_caps_do_not_help(
+    capped: float, wide: float, expected: Any
+) -> None:
+    number = under_cropping(capped, wide)
+    assert decided("same-under-every-model", number, setup=CHECKED) is expected
+    claims = EXPERIMENTS["noise-model"].claims(evidence_for("same-under-every-model", number, setup=CHECKED))
+    assert claims[4] is {Verdict.NOT_SUPPORTED: False, Verdict.UNDECIDED: None, Verdict.SUPPORTED: True}[expected]
+
+
+def test_without_a_check_a_no_under_caps_stays_undecided() -> None:
+    unchecked = replace(CHECKED, size=replace(DECIDE, cap_images=0))
+    assert decided("same-under-every-model", under_cropping(5.0, 4.9), setup=unchecked) is Verdict.UNDECIDED
+    few = at_most("x", 2 * NOISE[:40], NOISE[:40], 1.0)._replace(relief=(NOISE[:19], NOISE[:19]))
+    assert not judge(few).stands
+    assert judge(few._replace(relief=(NOISE[:20], NOISE[:20]))).stands

@@ -89,3 +89,45 @@ def test_threads_are_set_inside_and_restored_outside() -> None:
 def test_a_number_of_threads_that_is_none_is_refused(count: Any) -> None:
     with pytest.raises(InputError, match="threads must be a whole number"), threads(count):
         pass
+
+
+def test_rows_that_repeat_are_computed_once_and_answered_each() -> None:
+    net = zoo.mnist_model()
+    fast, batch = FastForward(net), points(6)
+    with torch.no_grad():
+        fast(batch)
+        seen: list[int] = []
+        forward = fast._forward
+        assert forward is not None
+
+        def counting(x: Tensor) -> Any:
+            seen.append(len(x))
+            return forward(x)
+
+        fast._forward = counting
+        votes = fast(batch.repeat_interleave(5, dim=0))
+        mixed = fast(torch.cat((batch[:1], batch[:1], batch[1:3], batch[:1])))
+        assert seen == [6, 4]  # only neighbours count as repeats
+        assert torch.equal(votes.argmax(dim=1), net(batch).argmax(dim=1).repeat_interleave(5))
+        assert torch.allclose(mixed, net(torch.cat((batch[:1], batch[:1], batch[1:3], batch[:1]))), atol=1e-4)
+        single = fast(batch)
+    assert seen[2:] == [6]
+    assert single.shape == (6, 10)
+
+
+def test_a_module_that_answers_at_random_is_asked_for_every_row() -> None:
+    class Shaky(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(1e3 * torch.eye(4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            scores = x @ self.weight
+            return scores + torch.rand_like(scores)
+
+    fast = FastForward(Shaky().eval())
+    batch = torch.rand(4, 4, generator=torch.Generator().manual_seed(0)) + 1
+    fast(batch)
+    assert fast.state == "frozen"  # the noise is far below the tolerance
+    answers = fast(batch[:1].repeat(64, 1))
+    assert len(answers.unique(dim=0)) > 1

@@ -47,6 +47,9 @@ Weights = Annotated[
 ]
 Out = Annotated[Path, typer.Option(help="Folder for the runs, tables, figures and pages.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Minutes: few images, capped queries.")]
+Decide = Annotated[
+    bool, typer.Option("--decide", help="An hour or two: images that decide the claims, 200 in the tables, else 100.")
+]
 Paper = Annotated[bool, typer.Option("--paper", help="Days: 500 images, all levels, no caps but the attacks' own.")]
 NoCaps = Annotated[
     bool,
@@ -67,6 +70,7 @@ def reproduce(
     weights: Weights = None,
     out: Out = Path("psj-reproduce"),
     quick: Quick = False,
+    decide: Decide = False,
     paper: Paper = False,
     no_caps: NoCaps = False,
     seed: Seed = 0,
@@ -95,7 +99,7 @@ def reproduce(
             return
         if name is None:
             raise InputError(f"name an experiment, or `all`: {', '.join(EXPERIMENTS)}.")
-        size = _size(quick=quick, paper=paper, no_caps=no_caps)
+        size = _size(quick=quick, decide=decide, paper=paper, no_caps=no_caps)
         experiments, white_box = _possible(experiments_of(name), alone=name in EXPERIMENTS)
         source = source_of(dataset, data, model, weights)
         folder = folder_for(out, {*EXPERIMENTS, RUNS, MEASURED}, force=force)
@@ -107,13 +111,13 @@ def reproduce(
             notes().print("The quick size shows that everything works; its few images decide no claim.", style="yellow")
 
 
-def _size(*, quick: bool, paper: bool, no_caps: bool) -> Size:
+def _size(*, quick: bool, decide: bool, paper: bool, no_caps: bool) -> Size:
     from popskipjump.errors import InputError
-    from popskipjump.experiments.reproduce import DEFAULT, PAPER, QUICK
+    from popskipjump.experiments.reproduce import DECIDE, DEFAULT, PAPER, QUICK
 
-    if quick and paper:
-        raise InputError("--quick and --paper exclude each other.")
-    size = QUICK if quick else PAPER if paper else DEFAULT
+    if quick + decide + paper > 1:
+        raise InputError("--quick, --decide and --paper exclude each other.")
+    size = QUICK if quick else DECIDE if decide else PAPER if paper else DEFAULT
     return size.without_caps() if no_caps else size
 
 

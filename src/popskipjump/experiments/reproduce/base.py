@@ -157,8 +157,14 @@ class Evidence:
         return in_words(self.counts())
 
     def counts(self) -> list[int]:
-        """How many images the runs have, each number once, in order."""
-        return sorted({len(run.image_ids) for run in self.runs.values()})
+        """How many images the runs have, each number once, in order; those that check the caps do not count."""
+        return sorted({len(run.image_ids) for way, run in self.runs.items() if not self._checks_caps(way)})
+
+    def _checks_caps(self, way: Way) -> bool:
+        capped = is_heavy(way.noise) and self.setup.size.is_capped
+        return (
+            isinstance(way.attack, PopSkipJump) and capped and way.attack.count.limit > self.setup.size.most_directions
+        )
 
 
 def in_words(counts: Sequence[int]) -> str:
@@ -239,8 +245,8 @@ def judged(experiment: Experiment, evidence: Evidence) -> tuple[Finding, dict[in
     return Finding(None, sentence), dict.fromkeys(claims)
 
 
-def undecided_if_capped(setup: Setup, finding: Finding) -> Finding:
-    """A claim that fails with capped queries has not been tested."""
-    if finding.supported is not False or not setup.capped:
+def undecided_if_capped(setup: Setup, finding: Finding, stands: bool = False) -> Finding:
+    """A claim that fails with capped queries has not been tested, unless the failure stands despite the caps."""
+    if finding.supported is not False or not setup.capped or stands:
         return finding
     return Finding(None, f"{finding.sentence} The queries were capped ({setup.capped}), so this does not refute it.")

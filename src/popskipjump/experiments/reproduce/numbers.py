@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from popskipjump.experiments.reproduce.base import QSJ_BUDGET, Evidence
 from popskipjump.metrics import Summary, summarise
 from popskipjump.runs.data import RunData
 
@@ -165,3 +166,16 @@ def show(value: float | None, digits: int = 3) -> str:
 def show_named(values: Mapping[str, float], digits: int = 3) -> str:
     """Numbers for people, each with its name."""
     return ", ".join(f"{show(value, digits)} ({name})" for name, value in values.items())
+
+
+def beside_psj(evidence: Evidence, noises: Iterable[str | None]) -> str:
+    """How QSJ compares with PSJ under some noises: at equal queries, and with PSJ's end."""
+    parts = []
+    for noise in noises:
+        qsj, psj = evidence[evidence.setup.qsj(noise)], evidence[evidence.setup.psj(noise)]
+        calls = show(ratio(queries(qsj).median, queries(psj).median))
+        parts.append(
+            f"{noise or 'no noise'}: {show_ratio(farther_for_as_many(qsj, psj))} times PSJ's distance after as many "
+            f"queries, {show_ratio(farther(qsj, psj))} times PSJ's final distance with {calls} times its queries"
+        )
+    return f"QSJ with a budget of {QSJ_BUDGET:,} queries ends at, {'; '.join(parts)}."

@@ -34,6 +34,7 @@ class Origin:
     preset: str
     dataset: str
     model: str
+    machine: str
     versions: Mapping[str, str]
 
 
@@ -111,7 +112,8 @@ def sample_of(result: Mapping[str, Any]) -> str:
         if result["images"] == "no image"
         else f"{result['images'].capitalize()} of {origin['dataset']}"
     )
-    return f'{images}, {origin["model"]}, size "{origin["preset"]}", seed {origin["seed"]}, {origin["date"]}.'
+    machine = f", {origin['machine']}" if origin.get("machine") else ""  # results of earlier versions have none
+    return f'{images}, {origin["model"]}, size "{origin["preset"]}", seed {origin["seed"]}, {origin["date"]}{machine}.'
 
 
 def csv_of(table: Table) -> str:

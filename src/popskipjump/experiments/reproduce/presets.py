@@ -41,6 +41,7 @@ class Size:
         radii: how many, from 1/d to 1.
         white_box_steps: of the Brendel-Bethge attack.
         cosine_trials: repetitions of each Monte Carlo estimate.
+        cap_images: that check the caps: PSJ attacks them with `CAP_FACTOR` times the caps, too. 0 for no check.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Size:
     radii: int
     white_box_steps: int
     cosine_trials: int
+    cap_images: int = 0
 
     @property
     def is_capped(self) -> bool:
@@ -69,9 +71,11 @@ class Size:
         if not self.is_capped:
             return self
         directions, searched = DirectionCount().limit, PopSkipJump().search_limit
-        return replace(self, name=f"{self.name}, no caps", most_directions=directions, most_searched=searched)
+        name = f"{self.name}, no caps"
+        return replace(self, name=name, most_directions=directions, most_searched=searched, cap_images=0)
 
 
+CAP_FACTOR = 4  # how many times the caps the check of the caps allows
 QUICK = Size(
     name="quick",
     table_images=8,
@@ -105,6 +109,24 @@ DEFAULT = Size(
     radii=7,
     white_box_steps=1_000,
     cosine_trials=200,
+)
+DECIDE = Size(
+    name="decide",
+    table_images=200,
+    images=100,
+    votes_images=100,
+    timed_images=20,
+    iterations=32,
+    proposals=200,
+    levels=QUICK.levels,
+    most_directions=1_000,
+    most_searched=100,
+    votes=(1, 3, 9),
+    votes_temperatures=(0.1, 1.0),
+    radii=5,
+    white_box_steps=200,
+    cosine_trials=200,
+    cap_images=20,
 )
 PAPER = Size(
     name="paper",

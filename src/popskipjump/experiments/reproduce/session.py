@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -102,5 +103,6 @@ def origin_of(study: Study, command: str) -> Origin:
         preset=study.setup.size.name,
         dataset=study.source.dataset,
         model=study.source.model_name,
+        machine=f"{platform.system()} on {platform.machine()}, {os.cpu_count()} cores",
         versions=versions,
     )

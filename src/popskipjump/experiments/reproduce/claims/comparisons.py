@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from popskipjump.experiments.reproduce.base import Ask, Evidence, Setup, Way
+from popskipjump.experiments.reproduce.caps import relief_of, wider
 from popskipjump.experiments.reproduce.claims.rules import Comparison
 from popskipjump.experiments.reproduce.claims.statistics import (
     at_least,
@@ -17,6 +18,7 @@ from popskipjump.experiments.reproduce.claims.statistics import (
 )
 from popskipjump.experiments.reproduce.figures.accuracy import AdversarialAccuracy
 from popskipjump.experiments.reproduce.figures.levels import NoiseLevel
+from popskipjump.experiments.reproduce.figures.noise_model import uncapped
 from popskipjump.experiments.reproduce.figures.radius import radii
 from popskipjump.experiments.reproduce.figures.radius import way_of as radius_way
 from popskipjump.experiments.reproduce.figures.sample_factor import FACTORS
@@ -124,10 +126,14 @@ def on_par_by_iteration(evidence: Evidence) -> list[Comparison]:
     setup = evidence.setup
     base, last = evidence[setup.hsj()], setup.size.iterations
     ((_, levels),) = NoiseLevel().models(setup).items()
-    return [
+    tests = [
         at_most(f"{n}, iteration {t}", evidence[setup.psj(n)].trace_border[t], base.trace_border[t], KEPT)
         for n in levels
         for t in sorted({max(1, last // 4), max(1, last // 2), last})
+    ]
+    return [
+        t._replace(relief=relief(evidence, t.name.partition(",")[0]) if t.name.endswith(f" {last}") else None)
+        for t in tests
     ]
 
 
@@ -145,6 +151,14 @@ def converges_to_hsj(evidence: Evidence) -> list[Comparison]:
     ]
 
 
+def relief(evidence: Evidence, noise: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Border distances under the caps and under wider ones, on the images of the check."""
+    if relief_of(evidence, noise) is None:
+        return None
+    wide = evidence[wider(evidence.setup, noise)].border_distances
+    return evidence[evidence.setup.psj(noise)].border_distances[: len(wide)], wide
+
+
 def _strongest(evidence: Evidence) -> list[str]:
     return [levels[-1] for levels in evidence.setup.levels().values()]
 
@@ -152,13 +166,25 @@ def _strongest(evidence: Evidence) -> list[str]:
 def same_under_every_model(evidence: Evidence) -> list[Comparison]:
     """PSJ at the strongest level of each model, relative to its own without noise, on the base network."""
     base = evidence[evidence.setup.psj()].border_distances
-    return [at_most(n, evidence[evidence.setup.psj(n)].border_distances, base, KEPT) for n in _strongest(evidence)]
+    return [_kept(evidence, n, base) for n in _strongest(evidence)]
+
+
+def _kept(evidence: Evidence, noise: str, base: np.ndarray) -> Comparison:
+    """PSJ's distance under a noise, relative to a base."""
+    far = evidence[evidence.setup.psj(noise)].border_distances
+    return at_most(noise, far, base, KEPT)._replace(relief=relief(evidence, noise))
 
 
 def same_by_the_majority(evidence: Evidence) -> list[Comparison]:
     """The same at the border of the most frequent answer."""
     base = evidence[evidence.setup.psj()].border_distances
-    return [at_most(n, evidence.measured[n], base, MAJORITY) for n in _strongest(evidence)]
+    tests = []
+    for noise in _strongest(evidence):
+        far, wide = evidence.measured[noise], evidence.measured.get(uncapped(noise))
+        tests.append(at_most(noise, far, base, MAJORITY))
+        if wide is not None:
+            tests[-1] = tests[-1]._replace(relief=(far[: len(wide)], wide))
+    return tests
 
 
 def hsj_fails(evidence: Evidence) -> list[Comparison]:
@@ -172,7 +198,7 @@ def defences_do_not_help(evidence: Evidence) -> list[Comparison]:
     """PSJ on every defence at every level, relative to HSJ on the base network."""
     setup, base = evidence.setup, evidence[evidence.setup.hsj()].border_distances
     noises = [n for name, levels in setup.levels().items() if name in DEFENCES for n in levels]
-    return [at_most(n, evidence[setup.psj(n)].border_distances, base, KEPT) for n in noises]
+    return [_kept(evidence, n, base) for n in noises]
 
 
 def votes_cost(evidence: Evidence, radii_: tuple[str, ...], limit: float) -> list[Comparison]:

@@ -9,7 +9,9 @@ The images are resampled with replacement, the same for everything in the statis
 - otherwise it is UNDECIDED, and the verdict says how many images would decide with a probability of about 80%: the
   interval shrinks with the square root of their number, and the statistic is taken to stay where it is. A statistic
   that lies on its limit needs more images than can be had, which is said, too. Fewer than 20 images decide nothing;
-- PSJ under noise other than flips may be capped in its queries (`Setup.capped`): there a "no" is undecided.
+- PSJ under noise other than flips may be capped in its queries (`Setup.capped`): there a "no" is undecided, unless the
+  caps were checked on at least 20 images (`caps`), and the interval of a failing test is still beyond its limit after a
+  division by the upper end of the relief's 95% interval (the distance under the caps over that under wider ones).
 """
 
 from __future__ import annotations
@@ -54,6 +56,7 @@ class Comparison(NamedTuple):
     statistic: Statistic
     limit: float
     at_most: bool = True  # the claim: the statistic is at most the limit; otherwise at least
+    relief: tuple[np.ndarray, np.ndarray] | None = None  # some images' distances under the caps, and under wider ones
 
 
 class Outcome(NamedTuple):
@@ -65,6 +68,7 @@ class Outcome(NamedTuple):
     high: float
     verdict: Verdict
     needed: int | None  # images that would decide; None if decided, or if no number would
+    stands: bool = False  # whether a "no" is one whatever the caps on the queries cost
 
     @property
     def words(self) -> str:
@@ -145,7 +149,18 @@ def judge(test: Comparison, tests: int = 1) -> Outcome:
     else:
         verdict = Verdict.UNDECIDED
     needed = images_needed(test, value, low, high) if verdict is Verdict.UNDECIDED else None
-    return Outcome(test.name, value, low, high, verdict, needed)
+    stands = verdict is Verdict.NOT_SUPPORTED and test.at_most and quantile(strict) / most_relief(test) > test.limit
+    return Outcome(test.name, value, low, high, verdict, needed, stands)
+
+
+def most_relief(test: Comparison) -> float:
+    """Upper end of the 95% interval of what wider caps divide the distance by; inf if that was not measured."""
+    if test.relief is None or len(test.relief[0]) < FEWEST:
+        return math.inf
+    capped, wide = test.relief
+    drawn = np.random.default_rng(SEED).integers(len(capped), size=(RESAMPLES, len(capped)))
+    found = np.sort(np.median(capped[drawn], axis=1) / np.median(wide[drawn], axis=1))
+    return max(1.0, float(found[round((1 - ERROR / 2) * (len(found) - 1))]))
 
 
 def images_needed(test: Comparison, value: float, low: float, high: float) -> int | None:
@@ -166,7 +181,7 @@ def verdict_on(claim: Claim, evidence: Evidence) -> Judged:
     outcomes = [judge(test, len(tests)) for test in tests]
     verdicts = {outcome.verdict for outcome in outcomes}
     if Verdict.NOT_SUPPORTED in verdicts:
-        if claim.heavy and evidence.setup.capped:
+        if claim.heavy and evidence.setup.capped and not any(outcome.stands for outcome in outcomes):
             return Judged(Verdict.UNDECIDED, outcomes, None, capped=True)
         return Judged(Verdict.NOT_SUPPORTED, outcomes, None)
     if verdicts == {Verdict.SUPPORTED}:

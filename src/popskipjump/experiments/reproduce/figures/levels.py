@@ -18,6 +18,7 @@ from popskipjump.experiments.reproduce.base import (
     Table,
     undecided_if_capped,
 )
+from popskipjump.experiments.reproduce.caps import cap_asks, caps_in_words, refuted_despite_caps
 from popskipjump.experiments.reproduce.drawing import (
     COLOURS,
     Line,
@@ -32,6 +33,7 @@ from popskipjump.experiments.reproduce.numbers import (
     INTERVALS,
     Ratio,
     all_of,
+    beside_psj,
     border,
     by_iteration,
     by_queries,
@@ -42,7 +44,6 @@ from popskipjump.experiments.reproduce.numbers import (
     show_ratio,
     show_sides,
 )
-from popskipjump.experiments.reproduce.ours import beside_psj
 from popskipjump.experiments.style import INK
 
 REFERENCE = "dropout"  # the paper's noise model for the figure in its main text
@@ -58,10 +59,11 @@ class NoiseLevels(Experiment):
         return setup.levels()
 
     def plan(self, setup: Setup) -> list[Ask]:
-        """HSJ without noise; PSJ and our QSJ without noise and at every level."""
+        """HSJ without noise; PSJ and our QSJ without noise and at every level; PSJ with wider caps, to check them."""
         images = setup.images(setup.size.images)
-        ways = [way(noise) for noise in self._noises(setup) for way in (setup.psj, setup.qsj)]
-        return [Ask(way, images) for way in (setup.hsj(), *ways)]
+        noises = self._noises(setup)
+        ways = [way(noise) for noise in noises for way in (setup.psj, setup.qsj)]
+        return [*(Ask(way, images) for way in (setup.hsj(), *ways)), *cap_asks(setup, [n for n in noises if n])]
 
     def _noises(self, setup: Setup) -> list[str | None]:
         """No noise, and every level of every model that is shown."""
@@ -137,13 +139,18 @@ class NoiseLevels(Experiment):
             f"{'; '.join(parts)}. Without noise PSJ asks {show(limit)} times HSJ's queries. On par: up to {KEPT}; "
             f"queries must grow with the noise, from at most {FEW_MORE} times HSJ's; {INTERVALS}."
         )
-        return undecided_if_capped(
-            setup, Finding(all_of([self._on_par(evidence), self._converges(evidence)]), sentence)
-        )
+        sentence += f" {caps}" if (caps := caps_in_words(evidence)) else ""
+        finding = Finding(all_of([self._on_par(evidence), self._converges(evidence)]), sentence)
+        return undecided_if_capped(setup, finding, self._refuted(evidence))
+
+    def _refuted(self, evidence: Evidence) -> bool:
+        """Whether PSJ falls behind HSJ under some noise, whatever the caps cost."""
+        return refuted_despite_caps(evidence, self._distances(evidence), KEPT)
 
     def claims(self, evidence: Evidence) -> dict[int, bool | None]:
         """HSJ's quality at every level, which needs all its queries; HSJ's queries as the noise vanishes."""
-        on_par = undecided_if_capped(evidence.setup, Finding(self._on_par(evidence), "")).supported
+        found = Finding(self._on_par(evidence), "")
+        on_par = undecided_if_capped(evidence.setup, found, self._refuted(evidence)).supported
         return {2: on_par, 3: self._converges(evidence)}
 
     def reasons(self, evidence: Evidence) -> dict[int, str]:

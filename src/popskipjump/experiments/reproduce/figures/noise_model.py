@@ -20,6 +20,7 @@ from popskipjump.experiments.reproduce.base import (
     Way,
     undecided_if_capped,
 )
+from popskipjump.experiments.reproduce.caps import cap_asks, caps_in_words, refuted_despite_caps, wider
 from popskipjump.experiments.reproduce.drawing import (
     COLOURS,
     Line,
@@ -34,6 +35,7 @@ from popskipjump.experiments.reproduce.numbers import (
     Curve,
     Ratio,
     all_of,
+    beside_psj,
     border,
     by_iteration,
     farther,
@@ -42,7 +44,6 @@ from popskipjump.experiments.reproduce.numbers import (
     show_ratios,
     show_sides,
 )
-from popskipjump.experiments.reproduce.ours import beside_psj
 from popskipjump.experiments.style import INK
 from popskipjump.metrics import MajorityBorder, majority_border, summarise
 from popskipjump.runs.data import RunData
@@ -57,10 +58,11 @@ class NoiseModel(Experiment):
     uses_levels = True
 
     def plan(self, setup: Setup) -> list[Ask]:
-        """PSJ, HSJ and our QSJ, without noise and at every level."""
+        """PSJ, HSJ and our QSJ, without noise and at every level; PSJ with wider caps, to check them."""
         images = setup.images(setup.size.images)
         noises = (None, *self.noises(setup))
-        return [Ask(way(noise), images) for noise in noises for way in (setup.psj, setup.hsj, setup.qsj)]
+        asks = [Ask(way(noise), images) for noise in noises for way in (setup.psj, setup.hsj, setup.qsj)]
+        return [*asks, *cap_asks(setup, self.noises(setup))]
 
     def noises(self, setup: Setup) -> list[str]:
         """All levels of all models."""
@@ -83,6 +85,8 @@ class NoiseModel(Experiment):
             for name, distance in ((noise, border.distance), (low(noise), border.low), (high(noise), border.high)):
                 found[name] = distance.double().numpy()
             found[ours(noise)] = _majority_border_of(lab, noise, runs[lab.setup.qsj(noise)]).distance.double().numpy()
+            if (way := wider(lab.setup, noise)) in runs:
+                found[uncapped(noise)] = _majority_border_of(lab, noise, runs[way]).distance.double().numpy()
         return found
 
     def table(self, evidence: Evidence) -> Table:
@@ -173,14 +177,19 @@ class NoiseModel(Experiment):
         )
         sentence += f" PSJ beyond that: {', '.join(far)}." if far else ""
         sentence += f" HSJ not broken by {', '.join(whole)}." if whole else ""
+        sentence += f" {caps}" if (caps := caps_in_words(evidence)) else ""
         rules = [*(found.at_most(KEPT) for found in kept.values()), *(found.above(KEPT) for found in lost.values())]
         finding = Finding(all_of(rules), sentence)
-        return undecided_if_capped(setup, finding) if far else finding
+        return undecided_if_capped(setup, finding, self._refuted(evidence)) if far else finding
+
+    def _refuted(self, evidence: Evidence) -> bool:
+        """Whether PSJ's distance grew under some noise, whatever the caps cost."""
+        return refuted_despite_caps(evidence, self._kept(evidence), KEPT)
 
     def claims(self, evidence: Evidence) -> dict[int, bool | None]:
         """The same distance under every noise model."""
         kept = all_of(found.at_most(KEPT) for found in self._kept(evidence).values())
-        return {4: undecided_if_capped(evidence.setup, Finding(kept, "")).supported}
+        return {4: undecided_if_capped(evidence.setup, Finding(kept, ""), self._refuted(evidence)).supported}
 
     def reasons(self, evidence: Evidence) -> dict[int, str]:
         """Which noise models it works with."""
@@ -202,6 +211,11 @@ def _majority_border_of(lab: Lab, noise: str, run: RunData) -> MajorityBorder:
 def ours(noise: str) -> str:
     """The name of QSJ's distances to the majority's border."""
     return f"QSJ {noise}"
+
+
+def uncapped(noise: str) -> str:
+    """The name of PSJ's distances to the majority's border with wider caps, on the images of the check."""
+    return f"{noise} wider caps"
 
 
 def low(noise: str) -> str:

@@ -16,6 +16,7 @@ from popskipjump.experiments.reproduce.numbers import (
     Curve,
     Ratio,
     all_of,
+    beside_psj,
     border,
     farther,
     farther_for_as_many,
@@ -27,7 +28,6 @@ from popskipjump.experiments.reproduce.numbers import (
     show_ratios,
     spread,
 )
-from popskipjump.experiments.reproduce.ours import beside_psj
 from popskipjump.experiments.style import ceiling_of
 from popskipjump.metrics import Summary, paper_unit
 from popskipjump.runs.data import RunData

@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 
 from popskipjump.experiments.reproduce.base import Ask, Cell, Evidence, Experiment, Finding, Setup, Table, Way
 from popskipjump.experiments.reproduce.drawing import COLOURS, canvas, finish, plain_log_axis
-from popskipjump.experiments.reproduce.numbers import all_of, border, farther, queries, ratio, show
-from popskipjump.experiments.reproduce.ours import beside_psj
+from popskipjump.experiments.reproduce.numbers import all_of, beside_psj, border, farther, queries, ratio, show
 from popskipjump.metrics import Summary
 
 RADII = ("HSJ's radius", "PSJ's radius")

@@ -26,13 +26,13 @@ from popskipjump.experiments.reproduce.numbers import (
     INTERVALS,
     Curve,
     all_of,
+    beside_psj,
     compare,
     curve,
     ratio,
     show_named,
     show_ratios,
 )
-from popskipjump.experiments.reproduce.ours import beside_psj
 from popskipjump.metrics import border_distance, summarise
 from popskipjump.runs.data import RunData
 
