@@ -12,7 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from popskipjump.errors import UnknownNameError
+from popskipjump.errors import InputError, UnknownNameError
 from popskipjump.types import Bounds
 
 REGISTER = 16  # float32 numbers that the widest processors take at once
@@ -176,6 +176,10 @@ _NORMS = {norm.name: norm for norm in (L2, LINF)}
 def norm_of(value: str | Norm) -> Norm:
     """A norm from its name, "l2" or "linf"."""
     if not isinstance(value, str):
+        if not callable(getattr(value, "blend", None)):
+            raise InputError(
+                f"norm must be {' or '.join(map(repr, _NORMS))}, or an object such as `L2`, not {value!r}."
+            )
         return value
     name = value.lower().replace("-", "").replace("_", "")
     if name not in _NORMS:

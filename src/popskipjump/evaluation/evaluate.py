@@ -21,6 +21,7 @@ from popskipjump.evaluation.inputs import (
     attack_of,
     budget_of,
     check_numbers,
+    check_objects,
     ids_of,
     images_of,
     labels_of,
@@ -142,6 +143,7 @@ def _evaluate(
     budget = budget_of(attack, iterations, budget)
     case = _checked(model, images, labels, attack, noise, targets, starts, iterations, budget, bounds, seed, image_ids)
     check_numbers(verdict, stop_distance)
+    check_objects(settle, retry)
     hooks = hooks or Hooks()
     problem = _problem_of(case, norm, votes, budget, seed, int(verdict), retry or Retry(), hooks)
     result = _attacked(case, problem, stop_distance, settle, keep_trace, hooks)

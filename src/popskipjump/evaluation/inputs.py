@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.adapters import recognise
-from popskipjump.attacks import ATTACKS, Attack, Pool
+from popskipjump.attacks import ATTACKS, Attack, Pool, Retry, Settle
 from popskipjump.errors import InputError, UnknownNameError
 from popskipjump.noise import noise_of
 from popskipjump.oracles import Classifier, NoiseModel, Oracle, WhiteBox
@@ -155,6 +155,15 @@ def attack_of(attack: str | AttackConfig, iterations: int | None) -> AttackConfi
         raise InputError(f"iterations must be at most {MOST_ITERATIONS:,}, not {config.iterations:,}; see `budget`.")
     checked: AttackConfig = config
     return checked
+
+
+def check_objects(settle: object, retry: object) -> None:
+    """Raise an error where `settle` or `retry` is no object of its class."""
+    for name, value, kind in (("settle", settle, Settle), ("retry", retry, Retry)):
+        if value is not None and not isinstance(value, kind):
+            raise InputError(
+                f"{name} must be an object such as `{kind.__name__}()`, not {value!r}; None is the default."
+            )
 
 
 def check_numbers(verdict: object, stop_distance: object) -> None:

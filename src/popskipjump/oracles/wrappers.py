@@ -10,13 +10,15 @@ from torch import Tensor
 from popskipjump.errors import InputError
 from popskipjump.oracles.base import Oracle, Ticket, device_of, is_whole
 
+MOST_VOTES = 10_000  # the count of the winners takes memory of their square
+
 
 class MajorityVote:
     """An oracle that queries every point `votes` times and returns the most frequent label (ties: the earliest)."""
 
     def __init__(self, oracle: Oracle, votes: int) -> None:
-        if not is_whole(votes) or votes < 1:
-            raise InputError(f"votes must be a whole number of at least 1, not {votes!r}.")
+        if not is_whole(votes) or not 1 <= votes <= MOST_VOTES:
+            raise InputError(f"votes must be a whole number from 1 to {MOST_VOTES:,}, not {votes!r}.")
         self.oracle, self.votes = oracle, int(votes)
         self.device = device_of(oracle)
 
