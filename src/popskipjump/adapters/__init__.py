@@ -9,7 +9,7 @@ from popskipjump.adapters.estimators import EstimatorModel, NamedFunction
 from popskipjump.adapters.foolbox import FoolboxModel
 from popskipjump.adapters.jax import JaxModel
 from popskipjump.adapters.onnx import OnnxModel
-from popskipjump.adapters.recognise import recognise, recognised
+from popskipjump.adapters.recognise import declared_bounds, recognise, recognised
 
 __all__ = [
     "ArtModel",
@@ -19,6 +19,7 @@ __all__ = [
     "NamedFunction",
     "Names",
     "OnnxModel",
+    "declared_bounds",
     "recognise",
     "recognised",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from popskipjump.oracles import FunctionModel
+from popskipjump.oracles.answers import opened
 from popskipjump.oracles.classifier import labels_in
 
 STEPS = 4  # sizes of batches in every doubling: at most a quarter of the rows is padding
@@ -16,6 +17,8 @@ STEPS = 4  # sizes of batches in every doubling: at most a quarter of the rows i
 
 class JaxModel(FunctionModel):
     """A function that `jax.jit` made, from a float32 batch `(M, *S)` to scores `(M, K)` or labels `(M,)`.
+
+    The output may be inside a dict or a tuple.
 
     JAX compiles a function anew for every shape, and an attack asks in batches of all sizes. Batches are filled up with
     rows of zeros to one of a few sizes; the answers to these rows are dropped. A compiled function has no side
@@ -31,10 +34,10 @@ class JaxModel(FunctionModel):
         count = len(given)
         size = padded_size(count)
         if size == count:  # no copy: a compiled function does not change its input, and has ended when it is read
-            return labels_in(np.asarray(self.function(given)), count)
+            return labels_in(np.asarray(opened(self.function(given))), count)
         batch = np.zeros((size, *given.shape[1:]), dtype=np.float32)
         batch[:count] = given
-        return labels_in(np.asarray(self.function(batch))[:count], count)
+        return labels_in(np.asarray(opened(self.function(batch)))[:count], count)
 
 
 def padded_size(count: int) -> int:

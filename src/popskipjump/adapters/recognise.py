@@ -66,6 +66,19 @@ def recognised(model: Any, labels: Any, targets: Any, starts: Any) -> tuple[Any,
     return numbered, names.given(labels), goal, starts
 
 
+def declared_bounds(model: Any) -> Any:
+    """The smallest and largest value of an input, where the model says: numbers, or arrays; None where it does not."""
+    packages = _packages(model)
+    if "foolbox" in packages and hasattr(model, "bounds"):
+        return tuple(model.bounds)
+    clip = getattr(model, "clip_values", None) if "art" in packages else None
+    if clip is None:
+        return None
+    low, high = (np.asarray(value, dtype=np.float64) for value in clip)
+    same = bool((low == low.min()).all() and (high == high.max()).all())
+    return (float(low.min()), float(high.max())) if same else (low, high)
+
+
 def _found(model: Any) -> Any:
     if isinstance(model, type):
         raise InputError(f"{model.__name__} is a class: pass an object of it, {model.__name__}(...).")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from popskipjump.adapters import recognised
+from popskipjump.adapters import declared_bounds, recognised
 from popskipjump.attacks import AttackResult, Pool, Problem, Retry, Settle, run, set_aside
 from popskipjump.errors import InputError, OracleError
 from popskipjump.evaluation.hooks import Hooks
@@ -50,7 +50,7 @@ def evaluate(
     attack: str | AttackConfig = DEFAULT_ATTACK, noise: str | NoiseModel | None = None, norm: str | Norm = "l2",
     targets: Array | Sequence[int] | None = None, starts: Array | Pool | None = None,
     votes: int = 1, iterations: int | None = None, budget: int | None = None,
-    bounds: tuple[float, float] | tuple[Array, Array] = (0.0, 1.0), seed: int = 0, *,
+    bounds: tuple[float, float] | tuple[Array, Array] | None = None, seed: int = 0, *,
     space: Space | None = None, mask: Array | None = None, scale: str | float | Array | None = None,
     stop_distance: float | None = None, verdict: int = 0, settle: Settle | None = None, retry: Retry | None = None,
     image_ids: Sequence[int] | Array | None = None, keep_trace: bool = True, progress: bool = False,
@@ -74,7 +74,8 @@ def evaluate(
         iterations: how many; None for the attack's own (32 for "psj"), or for "qsj", until its budget is spent.
         budget: queries of each image at most, those that confirm its point and those of the verdict included. None is
             no limit, but for "qsj" without `iterations`: 1,000.
-        bounds: smallest and largest value of an input coordinate: two numbers, or two arrays `S`.
+        bounds: smallest and largest value of an input coordinate: two numbers, or two arrays `S`; None takes those
+            that a Foolbox model or an ART estimator declares, and else 0 and 1.
         seed: of all randomness of the attack and of `noise`.
         space: which inputs are valid, and the units of distances (see `Space`); the images may then be a frame.
         mask: 1 where a feature may change: `S`, or `(B, *S)` for a mask of each image.
@@ -97,6 +98,8 @@ def evaluate(
         InputError: something was passed that cannot be used; nothing has been asked.
         OracleError: the classifier failed on every image; what was found before is its `report`.
     """
+    if bounds is None:
+        bounds = (0.0, 1.0) if space is not None else declared_bounds(model) or (0.0, 1.0)
     return _dispatched(dict(locals()))
 
 

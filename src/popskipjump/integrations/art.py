@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from typing import Any
 
 import numpy as np
 
+from popskipjump.adapters import declared_bounds
 from popskipjump.errors import InputError, MissingExtraError
 from popskipjump.evaluation import Report, evaluate
 from popskipjump.integrations.labels_only import LabelsOnly, warn_of_failures
@@ -24,7 +24,6 @@ except ImportError as error:
     raise MissingExtraError("adversarial-robustness-toolbox", "art") from error
 
 _NORMS: dict[Any, str] = {2: "l2", "2": "l2", "l2": "l2", np.inf: "linf", "inf": "linf", "linf": "linf"}
-_MASKS = "mask" in inspect.signature(evaluate).parameters  # whether some features can be held fast
 
 
 class LabelAttack(EvasionAttack):  # type: ignore[misc, unused-ignore]  # ART need not be installed where types are checked
@@ -127,13 +126,8 @@ class LabelAttack(EvasionAttack):  # type: ignore[misc, unused-ignore]  # ART ne
         return classes
 
     def _bounds(self, x: np.ndarray) -> tuple[Any, Any]:
-        clip = self.estimator.clip_values
-        if clip is None:
-            return float(x.min()), float(x.max())
-        low, high = (np.asarray(value, dtype=np.float64) for value in clip)
-        if (low == low.min()).all() and (high == high.max()).all():
-            return float(low.min()), float(high.max())
-        return low, high
+        found: tuple[Any, Any] | None = declared_bounds(self.estimator)
+        return (float(x.min()), float(x.max())) if found is None else found
 
     def _check_params(self) -> None:
         if self.norm not in _NORMS:
@@ -146,8 +140,6 @@ def _mask_options(mask: Any, x: np.ndarray) -> dict[str, Any]:
     """The argument of `evaluate` that holds features fast where ART's mask is 0."""
     if mask is None:
         return {}
-    if not _MASKS:
-        raise InputError("masks are not supported by this version: leave `mask` out, or attack a function of the rest.")
     return {"mask": np.broadcast_to(np.asarray(mask) != 0, x.shape)}
 
 

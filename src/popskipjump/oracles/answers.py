@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ def logits_in(answer: Any, count: int, probability: bool = False) -> Tensor | No
         count: number of inputs of the call.
         probability: whether a single number per input is the probability of class 1 instead of its logit.
     """
-    found = _opened(answer)
+    found = opened(answer)
     if not isinstance(found, Tensor) or not found.is_floating_point() or found.ndim not in (1, 2):
         return None
     if found.shape[0] != count or (found.ndim == 2 and found.shape[1] == 0):
@@ -39,25 +39,36 @@ def logits_in(answer: Any, count: int, probability: bool = False) -> Tensor | No
     return torch.stack([torch.zeros_like(one), one], dim=1)
 
 
-def _opened(answer: Any) -> Any:
-    """The tensor inside the nested containers of a module's output."""
+def opened(answer: Any) -> Any:
+    """The array inside the nested containers of a classifier's output; a list of numbers is left as it is."""
     for _ in range(_DEPTH):
-        if isinstance(answer, Tensor):
+        if isinstance(answer, Tensor | np.ndarray):
             break
         if getattr(answer, "logits", None) is not None:
             answer = answer.logits
         elif isinstance(answer, Mapping) and ("logits" in answer or len(answer) == 1):
             answer = answer.get("logits", next(iter(answer.values())))
-        elif isinstance(answer, tuple | list) and answer:
+        elif isinstance(answer, tuple | list) and answer and _holds_array(answer):
             answer = answer[0]
         else:
             break
     return answer
 
 
+def _holds_array(answer: Sequence[Any]) -> bool:
+    """Whether the first entry of a tuple or list is the answer to the whole batch, and not that to its first input."""
+    first = answer[0]
+    if isinstance(first, Mapping | tuple) or getattr(first, "logits", None) is not None:
+        return True
+    if isinstance(first, list):
+        return bool(first) and _holds_array(first)
+    axes = getattr(first, "ndim", 0)
+    return axes > 1 or (axes == 1 and (isinstance(answer, tuple) or len(answer) == 1))
+
+
 def is_one_probability(answer: Any, count: int) -> bool:
     """Whether the output holds one number for each of `count` inputs, all of them in the range of probabilities."""
-    found = _opened(answer)
+    found = opened(answer)
     if not isinstance(found, Tensor) or not count or found.numel() != count:
         return False
     return bool(((found >= 0) & (found <= 1)).all())

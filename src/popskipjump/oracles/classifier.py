@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from popskipjump.errors import InputError, OracleError
-from popskipjump.oracles.answers import best_class, ends_in_sigmoid, is_one_probability, logits_in, own_array
+from popskipjump.oracles.answers import best_class, ends_in_sigmoid, is_one_probability, logits_in, opened, own_array
 from popskipjump.oracles.base import Ticket
 from popskipjump.oracles.speed import FastForward
 from popskipjump.rng import Key
@@ -61,7 +61,10 @@ def checked_labels(answer: object, count: int, look: bool = True) -> Tensor:
             f"it must return one integer for each input, shape ({count},)."
         )
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
-        raise OracleError(f"the classifier returned labels of type {labels.dtype}; they must be integers.")
+        raise OracleError(
+            f"the classifier returned labels of type {labels.dtype}; they must be integers. If they are scores of "
+            "class 1, return on which side of the threshold they are, as `(score > 0.5).astype(int)` does."
+        )
     labels = labels.to(torch.int64)  # before the check: torch has no minimum of most unsigned types
     if look and count and (least := int(labels.cpu().numpy().min())) < 0:  # NumPy's minimum is faster
         raise OracleError(f"the classifier returned the label {least}; labels must be 0 or more.")
@@ -69,13 +72,24 @@ def checked_labels(answer: object, count: int, look: bool = True) -> Tensor:
 
 
 def labels_in(answer: object, count: int) -> Tensor:
-    """Labels from a function's output: integers `(count,)`, or the argmax of float scores `(count, K)`."""
-    if not isinstance(answer, np.ndarray) and hasattr(answer, "__array__") and not isinstance(answer, Tensor):
-        answer = np.asarray(answer)  # JAX, TensorFlow, pandas
-    if isinstance(answer, Tensor) and answer.ndim == 2 and answer.is_floating_point():
-        answer = answer.detach().cpu().numpy()
-    if isinstance(answer, np.ndarray) and answer.ndim == 2 and answer.dtype.kind == "f":
-        return torch.from_numpy(best_class(answer, count))
+    """Labels from a function's output: integers or truth values `(count,)`, or the argmax of scores `(count, K)`.
+
+    The output may be inside an object with `.logits`, a dict or a tuple (see `opened`).
+    """
+    if not isinstance(answer, np.ndarray | Tensor):
+        answer = opened(answer)
+        if hasattr(answer, "__array__") and not isinstance(answer, Tensor):
+            answer = np.asarray(answer)  # JAX, TensorFlow, pandas
+    if isinstance(answer, Tensor) and answer.ndim == 2:
+        answer = answer.detach().cpu()
+        answer = (answer.float() if answer.dtype == torch.bfloat16 else answer).numpy()
+    if isinstance(answer, np.ndarray) and answer.ndim == 2:
+        if answer.dtype.kind not in "biu":
+            return torch.from_numpy(best_class(answer, count))
+        if answer.shape == (count, 1):
+            answer = answer[:, 0]
+    if getattr(answer, "dtype", None) in (np.bool_, torch.bool):
+        answer = np.asarray(answer).astype(np.int64)  # True is class 1
     return checked_labels(answer, count)
 
 

@@ -130,7 +130,7 @@ def decoder(space: Space, like: Any) -> Callable[[np.ndarray], Any]:
     """A function from the space's arrays `(M, D)` to frames with the columns and dtypes of a frame."""
     make = type(like)
     place_of = {name: place for place, name in enumerate(space.names or ())}
-    makers = {column: _column_maker(space, place_of[str(column)], like[column].dtype) for column in like.columns}
+    makers = {column: _column_maker(space, place_of[str(column)], like[column]) for column in like.columns}
     places = {column: place_of[str(column)] for column in like.columns}
 
     def decode(rows: np.ndarray) -> Any:
@@ -140,14 +140,16 @@ def decoder(space: Space, like: Any) -> Callable[[np.ndarray], Any]:
     return decode
 
 
-def _column_maker(space: Space, place: int, dtype: Any) -> Callable[[np.ndarray], Any]:
-    """From the numbers or codes of one feature to a column of a dtype."""
+def _column_maker(space: Space, place: int, like: Any) -> Callable[[np.ndarray], Any]:
+    """From the numbers or codes of one feature to a column of the dtype of another."""
+    dtype, column = like.dtype, type(like)
+    native = isinstance(dtype, np.dtype)
     if place not in space.values:
-        return lambda numbers: numbers.astype(dtype)
+        return (lambda numbers: numbers.astype(dtype)) if native else (lambda numbers: column(numbers, dtype=dtype))
     words = np.array(space.values[place], dtype=object)
     levels = np.asarray(space.ordered.get(place, range(len(words))))
     if not hasattr(dtype, "categories"):
-        return lambda codes: words[np.searchsorted(levels, codes)]
+        return lambda codes: column(words[np.searchsorted(levels, codes)], dtype=dtype)
     # Straight from codes: building a column of words for every query would take longer than many a classifier.
     known = list(dtype.categories)
     missing = [word for word in words.tolist() if word not in known]

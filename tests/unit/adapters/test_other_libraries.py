@@ -99,7 +99,7 @@ def test_a_session_that_answers_with_texts_needs_its_classes() -> None:
     ("inputs", "message"),
     [
         ((Declared("x", "tensor(float)", [None]), Declared("y", "tensor(float)", [None])), "has 2 inputs"),
-        ((Declared("x", "tensor(int64)", [None]),), "not floats"),
+        ((Declared("x", "tensor(string)", [None]),), "not numbers"),
     ],
 )
 def test_a_session_with_other_inputs_is_refused(inputs: Any, message: str) -> None:
@@ -107,6 +107,51 @@ def test_a_session_with_other_inputs_is_refused(inputs: Any, message: str) -> No
     session.inputs = inputs
     with pytest.raises(InputError, match=message):
         adapters.OnnxModel(session, classes=["a", "b"])
+
+
+class Several(Texts):
+    """A session with the outputs and the type of input that it is told; all outputs hold scores but those named."""
+
+    def __init__(self, outputs: dict[str, Any], kind: str = "tensor(float)") -> None:
+        self.outputs, self.inputs, self.seen = outputs, (Declared("x", kind, [None, FEATURES]),), np.zeros(0)
+
+    def get_outputs(self) -> list[Any]:
+        return [Declared(name, "tensor(float)", [None, None]) for name in self.outputs]
+
+    def run(self, names: Any, feed: dict[str, np.ndarray]) -> list[Any]:
+        self.seen = feed["x"]
+        return [self.outputs[names[0]](feed["x"])]
+
+
+def features(batch: np.ndarray) -> np.ndarray:
+    return batch[:, ::-1]
+
+
+def test_of_several_outputs_the_one_with_a_usual_name_is_read() -> None:
+    model = adapters.recognise(adapters.OnnxModel(Several({"features": features, "net/logits": scores})))
+    assert model.labels(POINTS).tolist() == EXPECTED
+    with pytest.raises(InputError, match=r"has the outputs features, 12: say which .*output='features'"):
+        adapters.OnnxModel(Several({"features": features, "12": scores}))
+    chosen = adapters.OnnxModel(Several({"features": features, "12": scores}), output="12")
+    assert chosen.labels(POINTS).tolist() == EXPECTED
+
+
+def test_probabilities_by_class_are_scores() -> None:
+    model = adapters.OnnxModel(Several({"p": lambda x: [dict(enumerate(row)) for row in scores(x).tolist()]}))
+    assert model.labels(POINTS).tolist() == EXPECTED
+
+
+def test_a_session_of_integers_is_asked_about_whole_numbers_alone() -> None:
+    session = Several({"scores": lambda x: scores(x.astype(np.float32) / 255)}, "tensor(uint8)")
+    model = adapters.OnnxModel(session)
+    images, labels = data()
+    whole = np.round(images * 255)
+    space = psj.Space(np.zeros(FEATURES), 255, integer=range(FEATURES))
+    report = psj.evaluate(model, whole, scores(whole / 255).argmax(axis=1), "qsj", space=space, budget=100)
+    assert session.seen.dtype == np.uint8
+    assert np.isfinite(report.distances).all()
+    with pytest.raises(psj.OracleError, match=r"not whole: say which features are, as in space=Space\("):
+        psj.evaluate(model, images, labels)
 
 
 def test_an_onnx_file_is_told_to_become_a_session() -> None:
@@ -135,6 +180,15 @@ def test_a_compiled_jax_function_answers_as_its_model(jnp: ModuleType, ending: s
 
     model = adapters.recognise(jax.jit(linear))
     assert type(model) is adapters.JaxModel
+    for count in (1, 2, 23):
+        assert model.labels(POINTS[:count]).tolist() == EXPECTED[:count]
+
+
+@pytest.mark.parametrize("wrap", [lambda x: {"logits": x, "features": x.sum()}, lambda x: (x, x.sum())])
+def test_the_scores_of_a_compiled_function_may_be_in_a_container(jnp: ModuleType, wrap: Any) -> None:
+    import jax
+
+    model = adapters.recognise(jax.jit(lambda x: wrap((x - 0.5) @ weights().T)))
     for count in (1, 2, 23):
         assert model.labels(POINTS[:count]).tolist() == EXPECTED[:count]
 
@@ -194,6 +248,15 @@ def test_a_torch_model_of_foolbox_is_a_white_box_with_its_preprocessing(fb: Modu
     np.testing.assert_allclose(present(large.border_distances), 255 * present(plain.border_distances), rtol=0.2)
 
 
+def test_the_bounds_of_a_model_of_foolbox_are_those_of_its_inputs(fb: ModuleType) -> None:
+    wide = fb.PyTorchModel(Linear().eval(), bounds=(0, 1), device="cpu").transform_bounds((-1, 3))
+    images, labels = data()
+    declared = psj.evaluate(wide, images * 4 - 1, labels, **QUICK)
+    said = psj.evaluate(wide, images * 4 - 1, labels, bounds=(-1, 3), **QUICK)
+    assert declared.points.tobytes() == said.points.tobytes()
+    assert (declared.bounds.low, declared.bounds.high) == (-1, 3)
+
+
 def test_models_of_foolbox_in_other_frameworks_answer_alike(fb: ModuleType) -> None:
     models = [
         fb.NumPyModel(scores, bounds=(0, 1)),
@@ -243,6 +306,20 @@ def test_classifiers_of_art_answer_as_their_models(art: ModuleType) -> None:
         assert type(model) is adapters.ArtModel
         assert model.classes == CLASSES
         assert model.labels(POINTS).tolist() == EXPECTED
+
+
+def test_the_clip_values_of_an_estimator_of_art_are_the_bounds(art: ModuleType) -> None:
+    high = np.linspace(1, 2, FEATURES)
+    black = art.BlackBoxClassifier(
+        lambda x: np.eye(CLASSES)[scores(x).argmax(axis=1)],
+        (FEATURES,),
+        CLASSES,
+        clip_values=(np.zeros(FEATURES), high),
+    )
+    report = psj.evaluate(black, *data(), **QUICK)
+    said = psj.evaluate(black, *data(), bounds=(np.zeros(FEATURES), high), **QUICK)
+    assert report.points.tobytes() == said.points.tobytes()
+    assert "ranges of the features" in str(report)
 
 
 def test_inputs_that_do_not_fit_an_estimator_of_art_are_refused(art: ModuleType) -> None:

@@ -135,9 +135,43 @@ def test_a_function_may_return_scores() -> None:
         assert psj.evaluate(function, images, labels, **QUICK).distances.tolist() == by_label.distances.tolist()
 
 
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_function_may_return_its_scores_in_a_container(name: str) -> None:
+    images, labels = data()
+    by_label = psj.evaluate(lambda x: scores(x).argmax(axis=1), images, labels, **QUICK)
+    wrap: Callable[[Tensor], Any] = CONTAINERS[name]
+    found = psj.evaluate(lambda x: wrap(torch.from_numpy(scores(x))), images, labels, **QUICK)
+    assert found.distances.tolist() == by_label.distances.tolist()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda y: y,
+        lambda y: y[:, None],
+        list,
+        lambda y: y > 0,
+        lambda y: torch.from_numpy(y > 0)[:, None],
+        lambda y: (y,),
+    ],
+    ids=["integers", "a column", "a list", "truth values", "a column of truth values", "a tuple"],
+)
+def test_a_function_may_return_labels_in_every_usual_form(form: Callable[[np.ndarray], Any]) -> None:
+    images = np.full((2, 3), 0.3, dtype=np.float32)
+
+    def sides(batch: np.ndarray) -> Any:
+        return (batch.sum(axis=1) > 1).astype(int)
+
+    plain = psj.evaluate(sides, images, [0, 0], **QUICK)
+    assert (
+        psj.evaluate(lambda x: form(sides(x)), images, [0, 0], **QUICK).distances.tolist() == plain.distances.tolist()
+    )
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
+        (lambda x: scores(x)[:, 0], r"scores of class 1, return on which side"),
         (lambda x: scores(x)[:, :1], "a logit or a probability"),
         (lambda x: scores(x) * np.nan, "not numbers"),
         (lambda x: scores(x)[1:], "returned scores of shape"),

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import popskipjump as psj
+from popskipjump.evaluation.spaced_report import SpacedReport
 
 sklearn = pytest.importorskip("sklearn")
 pd = pytest.importorskip("pandas")
@@ -167,3 +168,20 @@ def test_a_frame_needs_a_space_with_names() -> None:
         psj.Space.from_frame(pd.DataFrame({"a": [1, "b"], "c": [1, 2]}))
     with pytest.raises(psj.InputError, match="no column 'x'"):
         psj.Space.from_frame(whole, low={"x": 1})
+
+
+def test_every_column_comes_back_with_its_dtype_and_reaches_the_classifier_with_it() -> None:
+    frame, _ = _wine()
+    frame = frame.assign(malic_acid=frame["malic_acid"].astype("float32"), dry=frame["alcohol"] > 13)
+    for table in (frame, frame.convert_dtypes(), frame.astype({"color_intensity": object, "proline": "uint16"})):
+        seen: list[Any] = []
+
+        def predict(rows: Any, seen: list[Any] = seen) -> Any:
+            seen.append(rows.dtypes)
+            return ((rows["flavanoids"] > 2) & (rows["color_intensity"] == "dark")).astype(int).to_numpy()
+
+        rows = table[:3]
+        report = psj.evaluate(predict, rows, predict(rows), "qsj", space=psj.Space.from_frame(table), budget=60)
+        assert isinstance(report, SpacedReport)
+        assert report.frame.dtypes.equals(table.dtypes)
+        assert all(dtypes.equals(table.dtypes) for dtypes in seen)
