@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from popskipjump.errors import InputError
 
+MOST_SECONDS = 86_400  # of a time limit
+
 
 @dataclass(frozen=True)
 class Retry:
@@ -21,16 +23,21 @@ class Retry:
         wait: seconds before the second try.
         factor: how many times longer each further wait is.
         sleep: waits so many seconds.
+        timeout: seconds after which a call counts as failed; None waits for as long as it takes. A call that hangs goes
+            on in a thread of its own, as Python cannot end it; after eight of them the classifier is not asked again.
     """
 
     tries: int = 3
     wait: float = 0.1
     factor: float = 4.0
     sleep: Callable[[float], None] = time.sleep
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         if self.tries < 1 or not (self.wait >= 0 and self.factor >= 1):
             raise InputError(f"tries and factor must be at least 1, wait at least 0: {self}.")
+        if self.timeout is not None and not 0 < self.timeout <= MOST_SECONDS:
+            raise InputError(f"timeout must be a number of seconds above 0, at most {MOST_SECONDS:,}: {self}.")
 
     def rounds(self, images: int) -> Iterator[None]:
         """Wait, then try again, for as long as the policy says; images of one call are always tried apart once."""

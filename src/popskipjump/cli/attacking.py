@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from popskipjump import Hooks, InputError, OracleError, PopSkipJumpError, Report, Status, evaluate
+from popskipjump.attacks import Retry
 from popskipjump.cli.console import INTERRUPTED, notes, output, say
 from popskipjump.cli.endpoint import is_address, tell_outcomes
 from popskipjump.cli.inputs import Selection, load_images, load_model
@@ -26,7 +28,12 @@ PASSED = ("attack", "noise", "norm", "votes", "iterations", "budget", "seed", "s
 
 
 def attack_at_once(
-    given: dict[str, Any], *, columns: Path | None = None, mask: Path | None = None, out: Path | None = None
+    given: dict[str, Any],
+    *,
+    columns: Path | None = None,
+    mask: Path | None = None,
+    out: Path | None = None,
+    retry: Retry | None = None,
 ) -> None:
     """Attack and show the summary; `out` gets report.json and points.npz, but cannot be resumed.
 
@@ -35,6 +42,7 @@ def attack_at_once(
         columns: `--columns`.
         mask: `--mask`.
         out: an empty folder.
+        retry: what happens when a call to the model fails.
     """
     limits = loading_bounds(columns, given["bounds"])
     chosen = _chosen(given, limits)
@@ -50,6 +58,7 @@ def attack_at_once(
             starts=chosen.pool,
             image_ids=chosen.image_ids,
             keep_trace=False,
+            retry=retry,
             hooks=Hooks(on_progress=bar.iteration, on_queries=bar.queries),
             **{name: given[name] for name in PASSED},
             **within,
@@ -77,6 +86,7 @@ def attack_in_folder(
     force: bool = False,
     engine: Engine | None = None,
     memory: int | None = None,
+    retry: Retry | None = None,
 ) -> None:
     """Attack in a run's folder, from where it is, and write the results beside it."""
     spaced = columns is not None or mask is not None or given["scale"] is not None
@@ -86,14 +96,14 @@ def attack_in_folder(
         )
     if spaced:
         say("with --columns, --mask or --scale the folder gets the results, and cannot be resumed.")
-        attack_at_once(given, columns=columns, mask=mask, out=folder_for(out, force=force))
+        attack_at_once(given, columns=columns, mask=mask, out=folder_for(out, force=force), retry=retry)
         return
     with Bar(notes()) as bar:
         try:
             report = (
-                _served(out, given, bar)
+                _served(out, given, bar, retry)
                 if is_address(given["model"])
-                else _collected(out, given, bar, force, engine, memory)
+                else _collected(out, given, bar, force, engine, memory, retry)
             )
         except KeyboardInterrupt:
             with suppress(PopSkipJumpError):  # no image may be finished yet
@@ -105,7 +115,13 @@ def attack_in_folder(
 
 
 def _collected(
-    out: Path, given: dict[str, Any], bar: Bar, force: bool, engine: Engine | None, memory: int | None
+    out: Path,
+    given: dict[str, Any],
+    bar: Bar,
+    force: bool,
+    engine: Engine | None,
+    memory: int | None,
+    retry: Retry | None,
 ) -> Report:
     """A run on a model that its spec can name."""
     data, model = given["data"], given["model"]
@@ -113,6 +129,7 @@ def _collected(
     source = source_of(
         dataset, data, model or "mnist-cnn", given["weights"], given["bounds"], targeted=given["targeted"]
     )
+    source = replace(source, retry=retry)
     wanted = _wanted(given, source.labels)
     _say_how_many(given, len(wanted))
     choices = {name: given[name] for name in PASSED if name != "iterations" or given[name] is not None}
@@ -138,7 +155,7 @@ def _collected(
     return report_of(found)
 
 
-def _served(out: Path, given: dict[str, Any], bar: Bar) -> Report:
+def _served(out: Path, given: dict[str, Any], bar: Bar, retry: Retry | None) -> Report:
     """A run on a server, which is known by its address; the same command goes on with it."""
     chosen = _chosen(given, given["bounds"])
     network = load_model(given["model"], given["weights"])
@@ -153,6 +170,7 @@ def _served(out: Path, given: dict[str, Any], bar: Bar) -> Report:
         bounds=given["bounds"],
         name=str(given["model"]).rstrip("/").rpartition("/")[2],
         digest=str(given["model"]).partition("://")[2].replace("/", ":"),
+        retry=retry,
         on_queries=bar.queries,
         on_progress=lambda now: bar.share(now.share),
         on_note=say,

@@ -44,6 +44,15 @@ WorkerCpus = Annotated[float, typer.Option(min=0.001, help="CPUs that each worke
 WorkerGpus = Annotated[float, typer.Option(min=0, help="GPUs that each worker takes on Ray; parts of one count.")]
 
 
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        min=0.001,
+        metavar="SECONDS",
+        help="A call to the model that takes longer has failed; it is tried three times.",
+        show_default="no limit",
+    ),
+]
 Memory = Annotated[
     str | None,
     typer.Option(

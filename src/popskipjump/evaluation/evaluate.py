@@ -37,7 +37,17 @@ from popskipjump.evaluation.watching import Watch
 from popskipjump.geometry import Norm, norm_of
 from popskipjump.metrics import Verdict, border_distance, verdict_anytime
 from popskipjump.noise import describe
-from popskipjump.oracles import Counted, Ledger, MajorityVote, NoiseModel, Oracle, Targeted, Untargeted, WhiteBox
+from popskipjump.oracles import (
+    Counted,
+    Ledger,
+    MajorityVote,
+    NoiseModel,
+    Oracle,
+    Targeted,
+    TimeLimit,
+    Untargeted,
+    WhiteBox,
+)
 from popskipjump.oracles.modes import evaluation_mode
 from popskipjump.rng import Key
 from popskipjump.space import Space
@@ -85,7 +95,7 @@ def evaluate(
         verdict: fresh queries at each returned point, beyond those that confirmed it; 0 for none: `Report.verdict` then
             tells the answers of the settle phase.
         settle: how points are confirmed; None for `Settle()`, an error of 1% at most for each image.
-        retry: what to do when a call to the classifier fails; None for `Retry()`, three tries.
+        retry: what to do when a call to the classifier fails or takes too long; None for `Retry()`, three tries.
         image_ids: `(B,)` names of the images in random streams and records; None counts from 0.
         keep_trace: keep every iteration's points.
         progress: write to the error stream how far it is: one live line, or in a log a line every 30 seconds.
@@ -224,7 +234,8 @@ def _problem_of(
     hooks: Hooks,
 ) -> Problem:
     """What the attack works on; a part of the budget is set aside for the phases after it."""
-    asked = case.oracle if hooks.wrap_oracle is None else hooks.wrap_oracle(case.oracle)
+    limited = case.oracle if retry.timeout is None else TimeLimit(case.oracle, retry.timeout)
+    asked = limited if hooks.wrap_oracle is None else hooks.wrap_oracle(limited)
     voting = MajorityVote(Counted(asked, case.ledger, case.ids), votes)
     truth, goal = case.truth.to(voting.device), None if case.goal is None else case.goal.to(voting.device)
     problem = Problem(

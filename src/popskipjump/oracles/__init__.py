@@ -5,6 +5,7 @@ from popskipjump.oracles.base import Oracle, Ticket, WhiteBox, device_of
 from popskipjump.oracles.classifier import BaseModel, Classifier, FunctionModel, NoiseModel, TorchModel
 from popskipjump.oracles.criteria import Criterion, Targeted, Untargeted
 from popskipjump.oracles.ledger import UNLIMITED, Counted, Ledger
+from popskipjump.oracles.limit import TimeLimit
 from popskipjump.oracles.speed import FastForward, threads
 from popskipjump.oracles.wrappers import MajorityVote, Recorded, Replay
 
@@ -27,6 +28,7 @@ __all__ = [
     "Sphere",
     "Targeted",
     "Ticket",
+    "TimeLimit",
     "TorchModel",
     "Untargeted",
     "WhiteBox",

@@ -68,6 +68,7 @@ def attack_group(
         spec.budget,
         spec.bounds,
         seed=spec.seed,
+        retry=source.retry,
         stop_distance=spec.stop_distance,
         verdict=spec.verdict,
         image_ids=chosen,

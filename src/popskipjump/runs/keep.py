@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from popskipjump import Pool, Report
-from popskipjump.attacks import Trace
+from popskipjump.attacks import Retry, Trace
 from popskipjump.errors import InputError
 from popskipjump.evaluation.inputs import (
     DEFAULT_ATTACK,
@@ -50,7 +50,7 @@ def evaluate_in(
     votes: int = 1, iterations: int | None = None, budget: int | None = None,
     bounds: tuple[float, float] = (0.0, 1.0), seed: int = 0, *,
     stop_distance: float | None = None, verdict: int = 0, name: str | None = None, digest: str | None = None,
-    engine: Engine | None = None, memory: int | None = None,
+    retry: Retry | None = None, engine: Engine | None = None, memory: int | None = None,
     on_queries: Callable[[int], None] | None = None, on_progress: Callable[[RunProgress], None] | None = None,
     on_note: Callable[[str], None] | None = None,
 ) -> Report:  # fmt: skip
@@ -76,6 +76,7 @@ def evaluate_in(
         verdict: see `evaluate`.
         name: what to call the model; needed for functions and oracles.
         digest: what changes when the model does: a version, a date, a checksum; needed for functions and oracles.
+        retry: see `evaluate`. It is no part of the spec: the same run may go on with another one.
         engine: see `collect`; such as `RayEngine(workers=4)` of `popskipjump.integrations.ray`.
         memory: see `collect`.
         on_queries: see `collect`.
@@ -87,7 +88,7 @@ def evaluate_in(
         StorageError: see `collect`.
         KeyboardInterrupt: Ctrl-C; what was answered is kept, and the same call goes on from there.
     """
-    source = _given(model, images, labels, targets, starts, bounds, name, digest)
+    source = replace(_given(model, images, labels, targets, starts, bounds, name, digest), retry=retry)
     choices: dict[str, Any] = {"iterations": iterations} if iterations is not None else {}
     choices |= {"starts": "noise"} if starts is None else {}
     choices |= {"votes": votes, "seed": seed, "stop_distance": stop_distance, "verdict": verdict}

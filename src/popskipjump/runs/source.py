@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from popskipjump import Pool, zoo
+from popskipjump.attacks import Retry
 from popskipjump.errors import InputError, UnknownNameError
 from popskipjump.oracles import TorchModel
 from popskipjump.runs.user_model import made_by_user
@@ -67,6 +68,7 @@ class Source:
     bounds: tuple[float, float] = (0.0, 1.0)  # of the images
     targets: np.ndarray | None = None  # (N,) int64, classes to reach, where they were given
     starts: np.ndarray | Pool | None = None  # (N, *S) float32 starting points, or a pool other than the images
+    retry: Retry | None = None  # what happens when a call to the model fails; no part of a spec
 
     def spec(self, **choices: Any) -> RunSpec:
         """The spec of a run on this source; see `RunSpec` for the choices. What was given here is part of it."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.errors import InputError, OracleError
-from popskipjump.oracles import Classifier, Oracle, Ticket, TorchModel, device_of
+from popskipjump.oracles import Classifier, Oracle, Ticket, TimeLimit, TorchModel, device_of
 from popskipjump.oracles.classifier import checked_labels
 from popskipjump.storage.journal import Journal
 
@@ -19,6 +19,8 @@ def is_repeatable(oracle: object) -> bool:
 
     This holds for torch modules with or without our noise models; other oracles declare it by `repeatable = True`.
     """
+    if isinstance(oracle, TimeLimit):
+        return is_repeatable(oracle.oracle)
     ours = isinstance(oracle.model if isinstance(oracle, Classifier) else oracle, TorchModel)
     return ours or bool(getattr(oracle, "repeatable", False))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from popskipjump.cli.console import plain_errors
-from popskipjump.cli.engine import Address, Memory, Name, WorkerCpus, WorkerGpus, Workers, engine_of
+from popskipjump.cli.engine import Address, Memory, Name, Timeout, WorkerCpus, WorkerGpus, Workers, engine_of
 from popskipjump.cli.space import Columns, Mask, Scale
 
 
@@ -91,6 +91,7 @@ NOT_GIVEN = (
     "worker_cpus",
     "worker_gpus",
     "memory",
+    "timeout",
 )  # no result depends on them
 
 
@@ -122,6 +123,7 @@ def attack(
     worker_cpus: WorkerCpus = 1.0,
     worker_gpus: WorkerGpus = 0.0,
     memory: Memory = None,
+    timeout: Timeout = None,
     out: Out = None,
     force: Force = False,
 ) -> None:
@@ -130,6 +132,7 @@ def attack(
     Without --model and --data: the embedded MNIST network and its test images.
     """
     given = {name: _plain(value) for name, value in locals().items() if name not in NOT_GIVEN}
+    from popskipjump.attacks import Retry
     from popskipjump.cli.attacking import attack_at_once, attack_in_folder
     from popskipjump.errors import InputError
     from popskipjump.evaluation.inputs import budget_of
@@ -140,13 +143,14 @@ def attack(
     with plain_errors(kept), using(threads):
         chosen = engine_of(engine, address, workers, worker_cpus, worker_gpus)
         given["budget"] = budget_of(attack, iterations, budget)
+        where: dict[str, Any] = {"columns": columns, "mask": mask, "retry": Retry(timeout=timeout)}
         if out is None:
             if chosen is not None or memory is not None:
                 raise InputError("workers and a limit of memory need the folder of a run: pass --out.")
-            attack_at_once(given, columns=columns, mask=mask)
+            attack_at_once(given, **where)
         else:
             limit = None if memory is None else bytes_of(memory)
-            attack_in_folder(out, given, columns=columns, mask=mask, force=force, engine=chosen, memory=limit)
+            attack_in_folder(out, given, force=force, engine=chosen, memory=limit, **where)
 
 
 def _plain(value: object) -> object:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from popskipjump.cli.console import notes, output, plain_errors, say
-from popskipjump.cli.engine import Address, Memory, Name, Workers, engine_of
+from popskipjump.cli.engine import Address, Memory, Name, Timeout, WorkerCpus, WorkerGpus, Workers, engine_of
 from popskipjump.cli.progress import Bar
 
 KEPT = "what was answered is kept; go on with the same command"
@@ -45,9 +46,13 @@ def resume(
     engine: Name = None,
     address: Address = None,
     workers: Workers = None,
+    worker_cpus: WorkerCpus = 1.0,
+    worker_gpus: WorkerGpus = 0.0,
     memory: Memory = None,
+    timeout: Timeout = None,
 ) -> None:
     """Go on with interrupted runs until every image that was asked for is done. No answered query is asked again."""
+    from popskipjump.attacks import Retry
     from popskipjump.oracles.speed import threads as using
     from popskipjump.runs.collect import resume as go_on
     from popskipjump.runs.collect import source_at
@@ -56,7 +61,7 @@ def resume(
     from popskipjump.storage import RunFolder
 
     with plain_errors(KEPT), using(threads):
-        chosen, missing = engine_of(engine, address, workers), []
+        chosen, missing = engine_of(engine, address, workers, worker_cpus, worker_gpus), []
         limit = None if memory is None else bytes_of(memory)
         for run in runs:  # what cannot be used is said before the first query
             with RunFolder.reading(run) as folder:
@@ -66,7 +71,7 @@ def resume(
                 bar.stage(run.resolve().name, work)
                 if not work:
                     continue
-                source = source_at(run, data, model, weights)
+                source = replace(source_at(run, data, model, weights), retry=Retry(timeout=timeout))
                 go_on(
                     run,
                     source=source,

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,6 @@ from popskipjump.storage.journalled import is_repeatable
 POLL = 0.25  # seconds between two looks at the workers' progress
 _SHOWN = 8  # images listed in a message
 _MOST_WORKERS = 10_000
-_SMALL = 8  # images of a shard, from which on batches are large enough
 
 
 @dataclass(frozen=True)
@@ -239,12 +239,13 @@ class _Crew:
 
 
 def _shards(images: list[int], most: int, workers: int) -> Iterator[list[int]]:
-    """Large shards first, as large batches are fast; smaller ones in the end, so that no worker waits for long."""
-    begin, least = 0, min(_SMALL, math.ceil(len(images) / workers))
-    while begin < len(images):
-        size = min(most, max(least, math.ceil((len(images) - begin) / (2 * workers))))
-        yield images[begin : begin + size]
-        begin += size
+    """As few shards as fit into memory, all of about one size, and as many for each worker.
+
+    Large batches are fast, and with shards of one size no worker waits long for another.
+    """
+    count = workers * math.ceil(len(images) / (workers * most))
+    ends = [round(len(images) * k / count) for k in range(count + 1)]
+    return (images[begin:end] for begin, end in pairwise(ends) if end > begin)
 
 
 def _put(ray: Any, model: Any) -> Any:
