@@ -54,10 +54,12 @@ if TYPE_CHECKING:
         TorchModel,
         threads,
     )
+    from popskipjump.questions.card import card
     from popskipjump.questions.certify import certify
     from popskipjump.questions.check import check
     from popskipjump.questions.compare import compare
-    from popskipjump.questions.curve import robust_accuracy
+    from popskipjump.questions.curve import curve_of, robust_accuracy
+    from popskipjump.questions.gate import gate
     from popskipjump.runs.opening import load
     from popskipjump.space import Space
     from popskipjump.types import (
@@ -114,7 +116,7 @@ _HOMES = {
     ),
     "runs.opening": ("load",),
     "space": ("Space",),
-    "questions": ("certify", "check", "compare", "robust_accuracy"),
+    "questions": ("card", "certify", "check", "compare", "curve_of", "gate", "robust_accuracy"),
     "types": (
         "Bounds",
         "Status",
@@ -161,10 +163,13 @@ __all__ = [
     "Ticket",
     "TorchModel",
     "UnknownNameError",
+    "card",
     "certify",
     "check",
     "compare",
+    "curve_of",
     "evaluate",
+    "gate",
     "load",
     "noise",
     "robust_accuracy",

@@ -13,8 +13,10 @@ import numpy as np
 
 from popskipjump.errors import DataError, InputError
 from popskipjump.questions.answer import Chart, Line, Page, Table, in_words
+from popskipjump.questions.certify import digests_of
 from popskipjump.questions.curve import RobustAccuracy, curve_of
 from popskipjump.questions.intervals import Interval, proportion
+from popskipjump.runs.collect import load
 from popskipjump.runs.data import RunData
 
 
@@ -53,22 +55,32 @@ class Card:
         return in_words(self.page())
 
 
-def card(runs: Sequence[RunData], eta: Sequence[float] = (), certified: dict[str, Any] | None = None) -> Card:
+def card(
+    runs: Sequence[RunData | Path | str], eta: Sequence[float] = (), certified: dict[str, Any] | None = None
+) -> Card:
     """Make a card of some runs on the same images and norm.
 
     Args:
-        runs: finished images of each; see `runs.collect.load`.
+        runs: folders of runs, or what `runs.collect.load` makes of them; their finished images count.
         eta: sizes of an attack to report on.
-        certified: the content of a `certify.json`.
+        certified: the answer in a `certify.json`; see `read_certificates`.
     """
     if not runs:
         raise InputError("a card needs one run at least.")
+    return _card([run if isinstance(run, RunData) else load(Path(run)) for run in runs], eta, certified)
+
+
+def _card(runs: list[RunData], eta: Sequence[float], certified: dict[str, Any] | None) -> Card:
     for what, values in (
         ("norms", {r.spec.norm for r in runs}),
         ("data sets", {(r.spec.dataset, r.spec.data) for r in runs}),
     ):
         if len(values) > 1:
             raise InputError(f"the runs have different {what}: make a card for each.")
+    if certified is not None and "digests" in certified:
+        there = {digest for run in runs for digest in digests_of(run.originals)}
+        if not there & set(certified["digests"]):
+            raise InputError("the certificates are of other images than the runs: certify images of these runs.")
     curves = tuple(curve_of(run, eta) for run in runs)
     return Card(tuple(_entry(*pair) for pair in zip(runs, curves, strict=True)), curves, certified, runs[0].spec.norm)
 
@@ -156,7 +168,8 @@ def _certified(answer: Card) -> tuple[str, ...]:
     radius = np.array(answer.certified["radius"], dtype=np.float64)
     right = np.array(answer.certified["prediction"]) == np.array(answer.certified["labels"])
     middle = float(np.median(np.where(right, radius, 0.0)))
+    whose = "of the classifier itself, as declared" if answer.certified.get("declared") else "added for the certificate"
     return (
-        f"Certified: median L2 radius {middle:.3g} under Gaussian noise of sigma {answer.certified['sigma']:g}, for "
-        f"{len(radius)} images together with {100 * answer.certified['confidence']:g}% confidence.",
+        f"Certified: median L2 radius {middle:.3g} under Gaussian noise of sigma {answer.certified['sigma']:g} "
+        f"({whose}), for {len(radius)} images together with {100 * answer.certified['confidence']:g}% confidence.",
     )

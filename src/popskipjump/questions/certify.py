@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,8 @@ class Certificates:
     queries: np.ndarray  # (B,) int64
     crossed: list[int]  # rows with a verified adversarial point within the radius: a bug, or a broken assumption
     declared: bool  # whether the classifier is said to add the noise itself
+    tested: bool  # whether sigma was held against answers around the borders that the attack found
+    digests: tuple[str, ...]  # of the B images
 
     name = "certify"
 
@@ -146,6 +149,7 @@ def certify(
     found = np.full(len(batch), np.inf)
     crossed: list[int] = []
     asked = asker.ledger.total.numpy()
+    tested = False
     if attack is not None:
         report = evaluate(
             model, batch, truth, attack, noise, starts=starts, budget=budget, bounds=bounds, seed=seed,
@@ -154,12 +158,13 @@ def certify(
         found = _verified(asker, report, samples, alpha / 6)
         crossed = _crossings(report, prediction.numpy(), radius, found)
         if declared:
-            _check_slope(asker, report, float(sigma), samples, alpha / 6)
+            tested = _check_slope(asker, report, float(sigma), samples, alpha / 6)
         asked = asked + report.queries
     predicted = np.where(radius > 0, prediction.numpy(), ABSTAINED)
     return Certificates(
-        float(sigma), confidence, samples, truth.numpy(), predicted, low, radius, found, asked, crossed, declared
-    )
+        float(sigma), confidence, samples, truth.numpy(), predicted, low, radius, found, asked, crossed, declared,
+        tested, digests_of(batch.numpy()),
+    )  # fmt: skip
 
 
 def _check_numbers(sigma: float, samples: int, selection: int, budget: int) -> None:
@@ -195,8 +200,12 @@ def _crossings(report: Report, prediction: np.ndarray, radius: np.ndarray, found
     return [int(row) for row in np.flatnonzero(inside)]
 
 
-def _check_slope(asker: Asker, report: Report, sigma: float, times: int, alpha: float) -> None:
-    """Refuse a sigma that is too large: Phi^-1(p) changes by no more than distance / sigma between two points."""
+def _check_slope(asker: Asker, report: Report, sigma: float, times: int, alpha: float) -> bool:
+    """Refuse a sigma that is too large: Phi^-1(p) changes by no more than distance / sigma between two points.
+
+    Returns whether there was a border at which it could be tested.
+    """
+    tested = False
     for row, status in enumerate(report.status):
         size = float(report.distances[row])
         if not status.has_point or not 0 < size < math.inf:
@@ -216,6 +225,14 @@ def _check_slope(asker: Asker, report: Report, sigma: float, times: int, alpha: 
                 f"sigma cannot do. The noise is smaller, of another kind, or not there: pass sigma <= "
                 f"{gap / rise:.3g} if it is Gaussian, or leave `declared` out to let the noise be added here."
             )
+        tested = True
+    return tested
+
+
+def digests_of(images: np.ndarray) -> tuple[str, ...]:
+    """What tells images apart: `(B, *S)` -> B hexadecimal digests of their float32 values."""
+    rows = (np.ascontiguousarray(image, dtype=np.float32).tobytes() for image in images)
+    return tuple(blake2b(row, digest_size=8).hexdigest() for row in rows)
 
 
 def _probit(share: float) -> float:
@@ -234,7 +251,7 @@ def _page(answer: Certificates) -> Page:
     words = [
         f"{int(right.sum())} of {count} images are classified rightly and certified; for {abstained} too few answers "
         f"agree to prove anything (abstained). Noise: Gaussian, sigma {answer.sigma:g}, "
-        + ("declared by the user and not contradicted by the answers." if answer.declared else "added here.")
+        + _origin_of_noise(answer.declared, answer.tested)
     ]
     if answer.crossed:
         words.insert(
@@ -258,6 +275,16 @@ def _page(answer: Certificates) -> Page:
             "Of other norms than L2, and of inputs that the noise does not reach, nothing is said.",
             "The attack's distance is an upper bound: nearer adversarial points may exist.",
         ),
+    )
+
+
+def _origin_of_noise(declared: bool, tested: bool) -> str:
+    if not declared:
+        return "added here."
+    return "declared by the user " + (
+        "and not contradicted by the answers."
+        if tested
+        else "and NOT tested: no border was found at which it could be."
     )
 
 

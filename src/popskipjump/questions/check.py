@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from popskipjump import Hooks
 from popskipjump.errors import InputError
 from popskipjump.evaluation.inputs import Array, images_of, labels_of, oracle_of
 from popskipjump.noise import describe
@@ -20,14 +21,16 @@ from popskipjump.questions.intervals import Interval, checked_confidence
 from popskipjump.questions.probe.asking import Asker
 from popskipjump.questions.probe.evidence import KINDS, Evidence, kind_of, missed_probability, weigh
 from popskipjump.questions.probe.findings import findings_of
-from popskipjump.questions.probe.forecast import Forecast, forecast
+from popskipjump.questions.probe.forecast import FORECAST, Forecast, forecast
 from popskipjump.questions.probe.lines import COARSE, REPEATS
 from popskipjump.questions.probe.probing import AGAIN, CLEAN, FEWEST_ROUNDS, NEAR, ROUND, Probed, Prober
+from popskipjump.questions.probe.trial import Trial, try_out
 from popskipjump.rng import Key
 from popskipjump.types import Bounds
 
 MOST_IMAGES = 8
 LEAST_BUDGET = CLEAN + NEAR + 7 + COARSE * REPEATS + AGAIN + FEWEST_ROUNDS * ROUND
+_WIDEST = 2.0  # relative width of a transition beyond which nothing is known
 SMALL_RATE = 0.01  # the noise whose chance of being missed is stated
 
 
@@ -47,6 +50,8 @@ class NoiseCheck:
     line: tuple[np.ndarray | None, ...]  # the other end of each image's line
     border: np.ndarray  # (B,) L2 distance from the image to the border along its line
     forecasts: tuple[Forecast, ...]
+    distance: float | None  # the goal of the forecasts; None: within 20% of the nearest
+    trials: tuple[Trial, ...]  # runs that the forecasts were held against
     hop_skip_jump: bool  # whether HopSkipJump of Foolbox or ART can be trusted
     queries: np.ndarray  # (B,) int64
     curves: tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]  # of each image: distance, answers, adversarial ones
@@ -68,6 +73,9 @@ def check(
     *,
     noise: str | NoiseModel | None = None,
     budget: int = 500,
+    distance: float | None = None,
+    run: int = 0,
+    run_attacks: Sequence[str] = ("qsj",),
     confidence: float = 0.95,
     bounds: tuple[float, float] = (0.0, 1.0),
     seed: int = 0,
@@ -81,6 +89,10 @@ def check(
         labels: `(B,)` true classes, from 0.
         noise: noise to put on the model's answers; None leaves them alone.
         budget: queries for each image at most.
+        distance: L2 distance for which to predict the queries of qsj and psj; None predicts those for a distance within
+            20% of the nearest that they find.
+        run: queries per image, beyond `budget`, of a run that the prediction is held against; 0 for no run.
+        run_attacks: what is run: "qsj", "psj" or both.
         confidence: of the intervals.
         bounds: smallest and largest value of an input coordinate.
         seed: of the points that are asked, and of `noise`.
@@ -96,6 +108,7 @@ def check(
     if not is_whole(budget) or budget < LEAST_BUDGET:
         raise InputError(f"budget must be a whole number of at least {LEAST_BUDGET} queries per image, not {budget!r}.")
     level = checked_confidence(confidence)
+    _check_run(distance, run, run_attacks)
     oracle, _ = oracle_of(model, noise, seed, tuple(batch.shape[1:]))
     asker = Asker(oracle, Ledger(len(batch), int(budget)), box, torch.arange(len(batch)), on_queries)
     prober = Prober(asker, batch, truth, Key(seed).child("check"))
@@ -103,10 +116,36 @@ def check(
     if prober.rejected == prober.asked:
         asker.check_alive(torch.full((prober.asked,), -1))
     evidence = weigh(found, prober.rejected, prober.asked, level)
-    return _answer(found, evidence, asker, batch[0].numel(), f"noise {describe(noise)}")
+    trials = [
+        try_out(
+            model, noise, found, batch, truth, attack, int(run), distance, bounds, seed, Hooks(on_queries=on_queries)
+        )
+        for attack in (run_attacks if run else ())
+    ]
+    tried = tuple(trial for trial in trials if trial is not None)
+    return _answer(found, evidence, asker, batch[0].numel(), f"noise {describe(noise)}", distance, tried)
 
 
-def _answer(found: list[Probed], evidence: Evidence, asker: Asker, dimension: int, title: str) -> NoiseCheck:
+def _check_run(distance: float | None, run: int, attacks: Sequence[str]) -> None:
+    if distance is not None and (
+        isinstance(distance, bool) or not isinstance(distance, int | float) or not 0 < distance < math.inf
+    ):
+        raise InputError(f"distance must be a positive number, an L2 distance, not {distance!r}.")
+    if not is_whole(run) or run < 0:
+        raise InputError(f"run must be a whole number of queries per image, or 0 for no run, not {run!r}.")
+    if isinstance(attacks, str) or not set(attacks) <= set(FORECAST):
+        raise InputError(f"run_attacks must be a list of attacks among {', '.join(FORECAST)}, not {attacks!r}.")
+
+
+def _answer(
+    found: list[Probed],
+    evidence: Evidence,
+    asker: Asker,
+    dimension: int,
+    title: str,
+    distance: float | None,
+    trials: tuple[Trial, ...],
+) -> NoiseCheck:
     kind = kind_of(evidence)
     fits = [(p.fit, p.length) for p in found]
     width, low, high, border = (
@@ -118,8 +157,8 @@ def _answer(found: list[Probed], evidence: Evidence, asker: Asker, dimension: in
         (np.where(np.isnan(width), np.nan, 0.0), np.where(np.isnan(low), np.nan, 0.0)) if quiet else (width, low)
     )
     lost = _lost(kind, evidence, [fit.floor_end for fit, _ in fits if fit is not None])
-    relative = float(np.nanmedian(width / border)) if np.isfinite(width).any() else 0.0
-    forecasts = tuple(forecast(attack, dimension, lost, min(relative, 2.0)) for attack in ("qsj", "psj"))
+    forecasts = tuple(forecast(attack, dimension, lost, _relative(width, low, high, border), _reach(distance, border))
+                      for attack in FORECAST)  # fmt: skip
     trusted = kind == "deterministic"
     missed = missed_probability(evidence, SMALL_RATE) if evidence.repeats.mixed == 0 else 0.0
     curves = []
@@ -129,7 +168,9 @@ def _answer(found: list[Probed], evidence: Evidence, asker: Asker, dimension: in
     return NoiseCheck(
         kind=kind,
         title=title,
-        findings=findings_of(kind, evidence, missed, forecasts, asker.errors, asker.failed_batches, width, found),
+        findings=findings_of(
+            kind, evidence, missed, forecasts, distance, trials, asker.errors, asker.failed_batches, width, found
+        ),
         evidence=evidence,
         noise_at_images=evidence.clean,
         missed=missed,
@@ -139,6 +180,8 @@ def _answer(found: list[Probed], evidence: Evidence, asker: Asker, dimension: in
         line=tuple(None if p.line is None else p.line.numpy() for p in found),
         border=border,
         forecasts=forecasts,
+        distance=distance,
+        trials=trials,
         hop_skip_jump=trusted,
         queries=asker.ledger.total.numpy().copy(),
         curves=tuple(curves),
@@ -151,6 +194,19 @@ def _lost(kind: str, evidence: Evidence, floors: list[float]) -> Interval:
         return Interval(0.0, 0.0, 0.0)
     other = float(np.median(floors)) if floors else evidence.clean.value
     return Interval(*(min(part + other, 0.95) for part in evidence.clean))
+
+
+def _relative(width: np.ndarray, low: np.ndarray, high: np.ndarray, border: np.ndarray) -> Interval:
+    """Median width of the transition over the distance to the border, and the median ends of its intervals."""
+    if not np.nanmax(np.append(width, 0.0)) > 0:
+        return Interval(0.0, 0.0, 0.0)
+    return Interval(*(min(float(np.nanmedian(part / border)), _WIDEST) for part in (width, low, high)))
+
+
+def _reach(distance: float | None, border: np.ndarray) -> float | None:
+    """A given distance over the median distance of the borders on the lines; None without either."""
+    known = border[np.isfinite(border) & (border > 0)]
+    return None if distance is None or not len(known) else distance / float(np.median(known))
 
 
 def _page(answer: NoiseCheck) -> Page:

@@ -78,6 +78,13 @@ def test_a_declared_sigma_that_is_true_is_accepted() -> None:
     assert (answer.radius > 0).all()
 
 
+def test_a_declared_sigma_that_was_not_tested_is_said_to_be_so() -> None:
+    without = certify(_Noisy(0.3), _images(), _zeros(), sigma=0.3, declared=True, samples=50, attack=None)
+    assert not without.tested
+    assert "NOT tested" in str(without)
+    assert certify(_Noisy(0.3), _images(), _zeros(), sigma=0.3, declared=True, samples=50, budget=200).tested
+
+
 @pytest.mark.parametrize("true", [0.0, 0.1])
 def test_a_declared_sigma_that_the_answers_contradict_is_refused_with_a_way_out(true: float) -> None:
     with pytest.raises(psj.AssumptionError, match=r"contradict sigma = 0.3.*leave `declared` out"):

@@ -121,6 +121,28 @@ def test_more_noise_is_predicted_to_need_more_queries() -> None:
     assert multipliers[0] < multipliers[1] < multipliers[2]
 
 
+def test_a_nearer_distance_is_predicted_to_need_more_queries() -> None:
+    images, labels = torch.tensor([[0.2] * 8, [0.8] * 8]), [0, 1]
+    checked = [check(psj.Plane(torch.ones(8), 4.0), images, labels, distance=far) for far in (0.8, 0.5, 0.02)]
+    low, high, out_of_reach = (answer.forecasts[0].queries for answer in checked)
+    assert low.value < high.value
+    assert out_of_reach.high == np.inf
+    assert "For the L2 distance 0.8 qsj is predicted" in str(checked[0])
+
+
+def test_a_prediction_is_held_against_a_run() -> None:
+    images, labels = 0.1 + 0.3 * torch.rand(6, 30, generator=torch.Generator().manual_seed(2)), [0] * 6
+    plane, counts = psj.Plane(torch.ones(30), 15.0), []
+    answer = check(
+        plane, images, labels, noise="flip:0.05", run=600, run_attacks=("qsj", "psj"), on_queries=counts.append
+    )
+    assert [trial.attack for trial in answer.trials] == ["qsj", "psj"]
+    assert answer.trials[0].median <= 600
+    assert all((trial.distances > plane.distance(images).numpy() * 0.99).all() for trial in answer.trials)
+    assert sum(counts) == answer.queries.sum() + sum(trial.queries for trial in answer.trials)
+    assert "A run of 600 queries got there for" in str(answer)
+
+
 def test_a_classifier_of_one_answer_is_said_to_show_no_border() -> None:
     answer = check(lambda batch: np.zeros(len(batch), dtype=np.int64), torch.full((2, 8), 0.3), [0, 0])
     assert answer.kind == "deterministic"
@@ -141,6 +163,9 @@ def test_a_classifier_that_never_answers_is_an_error_that_says_why() -> None:
         ({"budget": 10}, "budget must be a whole number of at least"),
         ({"confidence": 0}, "confidence must be a number strictly between"),
         ({"labels": [0]}, "labels must be one integer for each"),
+        ({"distance": 0}, "distance must be a positive number"),
+        ({"run": -1}, "run must be a whole number"),
+        ({"run": 10, "run_attacks": "qsj"}, "run_attacks must be a list"),
         ({"noise": "fog:1"}, "unknown noise"),
     ],
 )

@@ -188,6 +188,17 @@ def test_a_card_holds_what_was_asked_found_verified_and_not_shown(folder: Path, 
     )
 
 
+def test_a_card_refuses_certificates_of_other_images(folder: Path, tmp_path: Path) -> None:
+    run = load(Path(gate(_spec(folder, {"median_distance": 0.1}), folder / "runs").run))
+    proof = psj.certify(
+        psj.Plane(np_ones(), 4.0), run.originals[:2] + 0.01, run.labels[:2], 0.3, samples=50, attack=None
+    )
+    (tmp_path / "proof").mkdir()
+    certified = read_certificates(save(proof, tmp_path / "proof")[0])
+    with pytest.raises(psj.InputError, match="of other images than the runs"):
+        card([run.folder], certified=certified)
+
+
 def np_ones() -> Any:
     import torch
 

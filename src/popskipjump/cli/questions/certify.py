@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +14,6 @@ from popskipjump.cli.commands.attack import (
     Force,
     Images,
     Model,
-    Out,
     Seed,
     StartIndex,
     Threads,
@@ -27,6 +27,7 @@ Declared = Annotated[bool, typer.Option("--declared", help="The classifier adds 
 Samples = Annotated[int, typer.Option(min=1, help="Number of answers behind each certified radius.")]
 Confidence = Annotated[float, typer.Option(help="Probability with which the radii of all images hold together.")]
 Budget = Annotated[int, typer.Option(min=1, help="Largest number of queries of the attack per image.")]
+Out = Annotated[Path | None, typer.Option(help="Folder for certify.json and certify.html.", show_default="none")]
 
 
 def certify(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +13,6 @@ from popskipjump.cli.commands.attack import (
     Force,
     Model,
     Noise,
-    Out,
     Seed,
     StartIndex,
     Threads,
@@ -22,7 +22,18 @@ from popskipjump.cli.console import notes, output, plain_errors
 from popskipjump.cli.progress import Bar
 
 Images = Annotated[int, typer.Option(min=1, max=8, help="Number of images.")]
+Distance = Annotated[
+    float | None,
+    typer.Option(
+        help="L2 distance for which to predict the queries of qsj and psj.",
+        show_default="within 20% of the nearest that they find",
+    ),
+]
+Run = Annotated[
+    int, typer.Option(min=0, help="Queries per image of a run of qsj that the prediction is held against; 0: no run.")
+]
 Budget = Annotated[int, typer.Option(min=1, help="Largest number of queries per image.")]
+Out = Annotated[Path | None, typer.Option(help="Folder for check.json and check.html.", show_default="none")]
 
 
 def check(
@@ -33,6 +44,8 @@ def check(
     images: Images = 8,
     start_index: StartIndex = 0,
     budget: Budget = 500,
+    distance: Distance = None,
+    run: Run = 0,
     bounds: BoundsPair = (0.0, 1.0),
     seed: Seed = 0,
     threads: Threads = 1,
@@ -58,6 +71,8 @@ def check(
                 chosen.labels,
                 noise=noise,
                 budget=budget,
+                distance=distance,
+                run=run,
                 bounds=bounds,
                 seed=seed,
                 on_queries=bar.queries,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +14,6 @@ from popskipjump.cli.commands.attack import (
     Force,
     Images,
     Norm,
-    Out,
     Seed,
     StartIndex,
     Threads,
@@ -37,6 +37,7 @@ Scale = Annotated[
     ),
 ]
 Margin = Annotated[float, typer.Option(help="Two distances count as equal if their ratio is at most 1 + this.")]
+Out = Annotated[Path | None, typer.Option(help="Folder for compare.json and compare.html.", show_default="none")]
 
 
 def compare(

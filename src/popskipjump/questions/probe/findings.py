@@ -8,8 +8,9 @@ import numpy as np
 
 from popskipjump.questions.answer import Finding
 from popskipjump.questions.probe.evidence import DRIFT_LEVEL, Evidence
-from popskipjump.questions.probe.forecast import GOAL, Forecast
+from popskipjump.questions.probe.forecast import Forecast
 from popskipjump.questions.probe.probing import Probed
+from popskipjump.questions.probe.trial import Trial
 
 
 def findings_of(
@@ -17,6 +18,8 @@ def findings_of(
     evidence: Evidence,
     missed: float,
     forecasts: tuple[Forecast, ...],
+    distance: float | None,
+    trials: tuple[Trial, ...],
     errors: dict[str, int],
     failed_batches: int,
     width: np.ndarray,
@@ -32,7 +35,7 @@ def findings_of(
     listed.append(_rejections(evidence, errors, failed_batches))
     if (lost := sum(p.line is None for p in found)) > 0:
         listed.append(_no_line(lost, len(found)))
-    listed += [_rivals(kind), *(_needed(item) for item in forecasts)]
+    listed += [_rivals(kind), *(_needed(item, distance, trials) for item in forecasts)]
     return tuple(sorted(listed, key=lambda finding: {False: 0, None: 1, True: 2}[finding.good]))
 
 
@@ -136,16 +139,42 @@ def _rivals(kind: str) -> Finding:
     )  # fmt: skip
 
 
-def _needed(item: Forecast) -> Finding:
-    queries = item.queries
+def _needed(item: Forecast, distance: float | None, trials: tuple[Trial, ...]) -> Finding:
+    queries, name = item.queries, f"queries of {item.attack}"
     saw = (
         f"The noise multiplies the queries by {item.multiplier}."
         if item.multiplier.value > 1
         else "No noise to pay for."
     )
+    goal = "a distance within 20% of the nearest that it finds" if distance is None else f"the L2 distance {distance:g}"
     means = (
-        f"{item.attack} is predicted to need {queries.value:,.0f} [{queries.low:,.0f}, {queries.high:,.0f}] queries "
-        f"per image for {GOAL}."
+        f"For {goal} {item.attack} is predicted to need {_count(queries.value)} [{_count(queries.low)}, "
+        f"{_count(queries.high)}] queries per image."
     )
-    budget = math.ceil(queries.high / 100) * 100
-    return Finding(f"queries of {item.attack}", None, saw, means, f"Give it a budget of {budget:,} to be safe.")
+    do = (
+        "The distance may be nearer than any border: see how far a run with a large budget gets."
+        if math.isinf(queries.high)
+        else f"Give it a budget of {math.ceil(queries.high / 100) * 100:,} to be safe."
+    )
+    for trial in trials:
+        if trial.attack == item.attack:
+            return _held_against(trial, item, name, saw, means, do)
+    return Finding(name, None, saw, means, do)
+
+
+def _held_against(trial: Trial, item: Forecast, name: str, saw: str, means: str, do: str) -> Finding:
+    """The prediction, with what a run has shown."""
+    there = int(np.isfinite(trial.needed).sum())
+    after = "" if math.isinf(trial.median) else f", the median one after {trial.median:,.0f}"
+    saw += f" A run of {trial.budget:,} queries got there for {there} of {len(trial.needed)} images{after}."
+    agrees = trial.agrees(item)
+    verdict = {True: "The run agrees.", False: "The run does not agree: believe the run."}
+    means += " " + (verdict[agrees] if agrees is not None else "The run was too short to tell whether this is right.")
+    if not math.isinf(trial.median):
+        most = max(value for value in trial.needed.tolist() if math.isfinite(value))
+        do = f"Give it a budget of {math.ceil(most / 100) * 100:,}, which was enough for every image that got there."
+    return Finding(name, None if agrees is not False else False, saw, means, do)
+
+
+def _count(queries: float) -> str:
+    return "∞" if math.isinf(queries) else f"{queries:,.0f}"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from popskipjump.questions.intervals import Interval
 
-GOAL = "the distance that psj reaches in 32 iterations"
+NEARLY = 1.2  # times the nearest distance that is known: the goal if none is given
 _DIMENSION = 784
 
 
 class _Law(NamedTuple):
-    """Read off benchmarks/results/queries-*.md: MNIST, CIFAR-10 and linear problems; see docs/guide/check.md."""
+    """Read off benchmarks/results/queries-*.md and questions.md: MNIST, CIFAR-10 and small problems."""
 
     base: float  # queries without noise for an MNIST image
     by_dimension: float  # power of the number of input values
@@ -23,33 +25,66 @@ class _Law(NamedTuple):
 
 
 _LAWS = {
-    "qsj": _Law(700, 0.5, 2.0, 45, 3, 10),  # more where inputs are no pictures, and it cannot use their smoothness
+    "qsj": _Law(1000, 0.5, 2.0, 45, 4, 7),  # more where inputs are no pictures, and it cannot use their smoothness
     "psj": _Law(13_400, 0.0, 4.6, 45, 3, 3),
 }
+FORECAST = tuple(_LAWS)
+# A distance over that of the border on the line to another class, and the share of the queries above after which the
+# median image is as near: the 5%, 50% and 95% quantiles over the problems of `python benchmarks/questions.py forecast`.
+_REACH = np.array([0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
+_SHARE = np.array([
+    [math.inf, math.inf, math.inf],
+    [0.6, math.inf, math.inf],
+    [0.3, 0.8, math.inf],
+    [0.2, 0.5, math.inf],
+    [0.1, 0.2, 0.6],
+    [0.05, 0.1, 0.3],
+    [0.02, 0.05, 0.1],
+])  # fmt: skip
 
 
 class Forecast(NamedTuple):
-    """Queries for one image, predicted."""
+    """Queries for one image, predicted; infinite where the goal may never be reached."""
 
     attack: str
     queries: Interval
     multiplier: Interval  # of the queries, by the noise
 
 
-def forecast(attack: str, dimension: int, lost: Interval, relative_width: float) -> Forecast:
-    """Predict the queries of an attack until it has reached `GOAL`.
+def forecast(
+    attack: str, dimension: int, lost: Interval, relative_width: Interval, reach: float | None = None
+) -> Forecast:
+    """Predict the queries of an attack until it has reached a distance.
 
     Floors take away contrast, a wide transition hides the border in proportion to its width.
 
     Args:
-        attack: "qsj" or "psj".
+        attack: one of `FORECAST`.
         dimension: d, values of an input.
         lost: sum of both floors, with its interval.
-        relative_width: width of the transition over the distance to the border.
+        relative_width: width of the transition over the distance to the border, with its interval.
+        reach: the distance, over that of the border on the line to another class; None for a distance within `NEARLY`
+            of the nearest one.
     """
     law = _LAWS[attack]
-    wide = 1 + law.per_width * relative_width
-    low, value, high = (wide / (1 - min(part, 0.95)) ** law.by_contrast for part in (lost.low, lost.value, lost.high))
+    value, low, high = (
+        (1 + law.per_width * wide) / (1 - min(part, 0.95)) ** law.by_contrast
+        for part, wide in zip(lost, relative_width, strict=True)
+    )
     base = law.base * math.pow(dimension / _DIMENSION, law.by_dimension)
-    queries = Interval(base * value, base * low / law.below, base * high * law.above)
+    below, part, above = (1 / law.below, 1.0, law.above) if reach is None else _shares(reach)
+    queries = Interval(base * value * part, base * low * below, base * high * above)
     return Forecast(attack, queries, Interval(value, low, high))
+
+
+def _shares(reach: float) -> tuple[float, float, float]:
+    """Shares of the queries for the nearest distance, at quantiles: low, middle, high."""
+    places = np.log(_REACH)
+    at = float(np.clip(math.log(reach), places[0], places[-1]))
+    with np.errstate(invalid="ignore"):
+        row = int(np.clip(np.searchsorted(places, at, side="right") - 1, 0, len(places) - 2))
+        first, last = np.log(_SHARE[row]), np.log(_SHARE[row + 1])
+        weight = (at - places[row]) / (places[row + 1] - places[row])
+        mixed = np.where(weight == 0, first, np.where(weight == 1, last, first + weight * (last - first)))
+    low, middle, high = np.exp(np.where(np.isnan(mixed), math.inf, mixed)).tolist()
+    return low, middle, high
