@@ -5,6 +5,7 @@
 `--claims` takes the output of `benchmarks/claims.py`, `--pages` result pages of benchmarks that belong here.
 
 The numbers and verdicts come from the result.json of each experiment; where several folders hold one, the last counts.
+An experiment that no folder holds keeps its section of the page, with its date.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ import argparse
 import shutil
 from pathlib import Path
 
-from popskipjump.experiments.reproduce.overview import overview_of, read_results, sections_of
+from popskipjump.experiments.reproduce.overview import (
+    overview_of,
+    read_results,
+    results_on,
+    sections_of,
+)
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PICTURES = ("table-1", "noise-level-complete", "noise-model", "votes-ratio")
@@ -28,6 +34,9 @@ The network is ours (the paper's architecture, our weights), so distances differ
 ratios compare. HSJ halves its step until the point is adversarial, as published; in the authors' released program this
 was switched off. Distances are medians of L2 in input units on the classifier without noise, and ‖δ‖²/d is the unit of
 the paper's tables ([errata](errata.md), E12).
+
+Every section has the number of its images, its command, its seed and its date. A section with an earlier date than the
+others is of the version of that date, and is repeated by its command.
 """
 SENTENCES = """## Sentences of the paper, one by one
 
@@ -49,11 +58,17 @@ def main() -> None:
     parser.add_argument("--cifar10", type=Path, default=None, help="one more, written with --dataset cifar10")
     parser.add_argument("--claims", type=Path, default=None, help="what benchmarks/claims.py printed")
     parser.add_argument("--pages", nargs="*", type=Path, default=[], help="result pages to add, with their headings")
+    parser.add_argument(
+        "--fresh", action="store_true", help="drop what no folder holds, instead of keeping its section"
+    )
     args = parser.parse_args()
-    results = read_results(args.folders)
+    page = DOCS / "reproduction.md"
+    before = "" if args.fresh or not page.is_file() else page.read_text(encoding="utf-8")
+    kept = results_on(before)
+    results = kept | read_results(args.folders)
     pictures = {}
     for name in PICTURES:
-        if name in results:
+        if name in results and "section" not in results[name]:
             (DOCS / "pictures").mkdir(exist_ok=True)
             source = next(f for f in reversed(args.folders) if (f / name / "figure.png").is_file())
             shutil.copy(source / name / "figure.png", DOCS / "pictures" / f"{name}.png")
@@ -66,8 +81,13 @@ def main() -> None:
     if args.cifar10 is not None:
         text += f"\n{CIFAR}\n"
         text += "\n".join([*sections_of(read_results([args.cifar10]), {}), ""])
-    (DOCS / "reproduction.md").write_text(text, encoding="utf-8")
-    print(f"written: docs/reproduction.md, with {len(results)} experiments")
+    elif "\n## CIFAR-10\n" in before:
+        text += f"\n## CIFAR-10\n{before.partition(chr(10) + '## CIFAR-10' + chr(10))[2]}"
+    page.write_text(text, encoding="utf-8")
+    old = [name for name, result in results.items() if "section" in result]
+    print(
+        f"written: docs/reproduction.md, with {len(results)} experiments; kept from before: {', '.join(old) or 'none'}"
+    )
 
 
 if __name__ == "__main__":

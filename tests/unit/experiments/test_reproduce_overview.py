@@ -8,7 +8,14 @@ import pytest
 
 from popskipjump.errors import DataError
 from popskipjump.experiments.reproduce import EXPERIMENTS
-from popskipjump.experiments.reproduce.overview import CLAIMS, for_all_machines, overview_of, read_results, verdict_on
+from popskipjump.experiments.reproduce.overview import (
+    CLAIMS,
+    for_all_machines,
+    overview_of,
+    read_results,
+    results_on,
+    verdict_on,
+)
 
 CLAIMED = {"table-1": (1, 2), "votes-ratio": (1,), "noise-level": (2, 3), "noise-model": (4,)}
 
@@ -84,3 +91,15 @@ def test_the_claims_say_what_their_answers_hang_on() -> None:
     text = overview_of({"table-1": result}, {})
     assert f"- (2) table-1, {result['images']}: too far at 5%." in text
     assert "- (1)" not in text
+
+
+def test_what_no_folder_holds_any_more_keeps_its_section_and_its_part_in_the_claims() -> None:
+    first = {name: _result(name, name != "noise-model") for name in EXPERIMENTS}
+    first["table-1"] |= {"reasons": {"1": "a: 1.5 [1.2, 2]. And b", "2": "c"}, "images": "200 images"}
+    first["votes-ratio"] |= {"reasons": {"1": "d: 2; e: 3"}}
+    page = overview_of(first, {})
+    assert overview_of(results_on(page), {}) == page
+    anew = overview_of(results_on(page) | {"noise-model": _result("noise-model", True)}, {})
+    assert anew.count("**yes**") == 4
+    assert "- (1) table-1, 200 images: a: 1.5 [1.2, 2]. And b. votes-ratio, 3 images: d: 2; e: 3." in anew
+    assert results_on("# Another page\n") == {}

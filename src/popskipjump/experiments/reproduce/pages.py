@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
@@ -14,13 +15,14 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 from popskipjump.errors import DataError, InputError
 from popskipjump.experiments.reproduce.base import Cell, Evidence, Experiment, Finding, Table, in_words, judged
 
 SCHEMA = 1  # of result.json
-FILES = ("table.csv", "table.md", "figure.png", "figure.svg", "page.md", "result.json")
+FILES = ("table.csv", "table.md", "figure.png", "figure.svg", "page.md", "page.html", "result.json")
 WORDS = {True: "yes", False: "no", None: "undecided"}
 
 
@@ -72,6 +74,7 @@ def write_experiment(folder: Path, experiment: Experiment, evidence: Evidence, o
             folder / "result.json", (json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
         )
         _put(folder / "page.md", page_of(result, markdown_of(table)).encode())
+        _put(folder / "page.html", html_of(result, table, figure).encode())
     except OSError as error:
         raise InputError(
             f"the results cannot be written to {folder} ({error.strerror}): choose another --out."
@@ -102,6 +105,25 @@ def page_of(result: Mapping[str, Any], table: str) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def html_of(result: Mapping[str, Any], table: Table, figure: Figure) -> str:
+    """The page in HTML, in one file; on a narrow screen its text is as large, and wide figures and tables scroll."""
+    environment = Environment(
+        loader=PackageLoader("popskipjump.experiments", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("reproduced.html").render(
+        result=result,
+        verdict=WORDS[result["supported"]],
+        rows=[[_shown(cell).replace("\\|", "|") for cell in row] for row in table.rows],
+        figure="data:image/png;base64," + base64.b64encode(_image(figure, "png")).decode(),
+        narrowest=round(60 * figure.get_figwidth()),  # below this its smallest letters cannot be read
+        sample=sample_of(result),
+    )
 
 
 def sample_of(result: Mapping[str, Any]) -> str:

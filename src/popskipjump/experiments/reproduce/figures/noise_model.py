@@ -48,6 +48,8 @@ from popskipjump.experiments.style import INK
 from popskipjump.metrics import MajorityBorder, majority_border, summarise
 from popskipjump.runs.data import RunData
 
+DRAWS = 512  # answers at one place, where the majority is estimated: four times as many halve the interval
+
 
 class NoiseModel(Experiment):
     """The noise models side by side, and HSJ under each."""
@@ -205,7 +207,7 @@ def _majority_border_of(lab: Lab, noise: str, run: RunData) -> MajorityBorder:
     original, points, labels, ids = (
         torch.from_numpy(array) for array in (run.originals, run.points, run.labels, run.image_ids)
     )
-    return majority_border(lab.model, noise, original, points, labels, image_ids=ids)
+    return majority_border(lab.model, noise, original, points, labels, image_ids=ids, draws=DRAWS)
 
 
 def ours(noise: str) -> str:
