@@ -67,12 +67,18 @@ def test_more_images_than_qualify_is_an_error_with_the_way_out(psj: Psj, tmp_pat
 def test_the_cosine_needs_no_run_and_writes_all_its_files(psj: Psj, tmp_path: Path) -> None:
     result = psj("reproduce", "cosine", "--quick", "--out", tmp_path)
     assert result.exit_code == 0, result.output
-    assert "cosine: supported." in result.stdout
+    assert result.stdout.startswith("cosine: Equation (3) predicts")  # one line on what the figure shows
+    assert "claim: supported" in result.stdout
+    assert "its few images decide no claim" in result.stderr
     for name in FILES:
         assert (tmp_path / "cosine" / name).stat().st_size > 100
     page = (tmp_path / "cosine" / "page.md").read_text(encoding="utf-8")
     assert "Do our numbers support it? Yes." in page
     assert "seed 0" in page
+    html = (tmp_path / "cosine" / "page.html").read_text(encoding="utf-8")
+    assert "Equation (3) predicts" in html
+    assert "data:image/png;base64," in html
+    assert "<script" not in html
     assert not (tmp_path / "runs").exists()
 
 

@@ -14,7 +14,7 @@ from popskipjump.experiments.reproduce import DEFAULT, EXPERIMENTS, PAPER, QUICK
 from popskipjump.experiments.reproduce.base import FEWEST, Way, judged
 from popskipjump.experiments.reproduce.figures.cosine import BORDERS, COUNTS, analytic
 from popskipjump.experiments.reproduce.figures.timing import VARIANTS
-from popskipjump.experiments.reproduce.numbers import all_of, compare, farther_for_as_many
+from popskipjump.experiments.reproduce.numbers import Ratio, all_of, compare, farther_for_as_many, what_would_decide
 
 UNCAPPED = Setup("mnist", (1, 28, 28), replace(PAPER, table_images=5, images=5, votes_images=5))
 
@@ -55,10 +55,26 @@ def test_a_rule_that_the_images_cannot_decide_is_left_open() -> None:
     assert found.low < 1.1 < found.high
     assert found.at_most(1.1) is None
     assert found.above(1.1) is None
-    assert compare(reference, reference) == (1.0, 1.0, 1.0)
+    assert compare(reference, reference) == (1.0, 1.0, 1.0, 8)
     assert compare(3 * reference, reference).at_most(1.1) is False
     assert compare(np.full(8, np.inf), reference).above(1.1) is True
     assert compare(reference, np.full(8, np.inf)).at_most(1.1) is None
+
+
+def test_an_open_rule_says_how_many_images_would_decide_it() -> None:
+    def ratio_of(count: int) -> Ratio:
+        values, reference = np.random.default_rng(4).lognormal(0, 0.4, (2, count))
+        return compare(values, reference)
+
+    few = ratio_of(20)
+    limit = few.value + 0.7 * (few.high - few.value)
+    assert few.at_most(limit) is None
+    needed = few.images_to_decide(limit)
+    assert 20 < needed < 200
+    assert what_would_decide([(few, limit), (few, 100.0)]) == f" About {needed:,} images would decide what is open."
+    assert what_would_decide([(few, 100.0)]) == ""
+    assert "no number of images" in what_would_decide([(few, few.value)])
+    assert Ratio(1.0, 0.9, 1.1, 20).images_to_decide(1.09) > Ratio(1.0, 0.9, 1.1, 20).images_to_decide(1.099)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from popskipjump.runs.data import RunData
 
 RESAMPLES = 400
 RESAMPLING_SEED = 0
+POWER = ((1.28 + 0.84) / 1.28) ** 2  # images for 80% over those at which an 80% interval just meets its limit
+MOST_IMAGES = 1_000_000
 INTERVALS = "brackets: 80% intervals over resampled images; a rule is decided where they lie on one side"
 
 
@@ -78,6 +80,7 @@ class Ratio(NamedTuple):
     value: float
     low: float
     high: float
+    images: int = 0
 
     def at_most(self, limit: float) -> bool | None:
         """Whether it is at most `limit`; None where the images cannot tell."""
@@ -89,6 +92,17 @@ class Ratio(NamedTuple):
         """The opposite of `at_most`."""
         found = self.at_most(limit)
         return None if found is None else not found
+
+    def images_to_decide(self, limit: float) -> float:
+        """About how many images would decide with a probability of 80%, if the ratio stays; inf: no number would.
+
+        The interval shrinks with the square root of their number.
+        """
+        gap = abs(self.value - limit)
+        width = self.high - self.value if self.value < limit else self.value - self.low  # towards the limit
+        if not (math.isfinite(gap) and math.isfinite(width)) or gap == 0:
+            return math.inf
+        return max(self.images, math.ceil(POWER * self.images * (width / gap) ** 2))
 
 
 def compare(values: np.ndarray, reference: np.ndarray) -> Ratio:
@@ -106,9 +120,9 @@ def compare(values: np.ndarray, reference: np.ndarray) -> Ratio:
     known = np.sort([r for r in ratios if not math.isnan(r)])
     value = ratio(summarise(values).median, summarise(reference).median)
     if not len(known):
-        return Ratio(value, math.nan, math.nan)
-    ends = [float(known[round(share * (len(known) - 1))]) for share in (0.1, 0.9)]
-    return Ratio(value, *ends)
+        return Ratio(value, math.nan, math.nan, len(values))
+    low, high = (float(known[round(share * (len(known) - 1))]) for share in (0.1, 0.9))
+    return Ratio(value, low, high, len(values))
 
 
 def farther(run: RunData, reference: RunData) -> Ratio:
@@ -122,6 +136,16 @@ def farther_for_as_many(run: RunData, reference: RunData) -> Ratio:
     last = np.maximum(within.sum(axis=0) - 1, 0)
     reached = np.where(within.any(axis=0), reference.trace_border[last, np.arange(len(last))], np.inf)
     return compare(run.border_distances, reached)
+
+
+def what_would_decide(found: Iterable[tuple[Ratio, float]]) -> str:
+    """How many images would decide those of some ratios that their limit leaves open; empty if none is open."""
+    needed = [value.images_to_decide(limit) for value, limit in found if value.at_most(limit) is None]
+    if not needed:
+        return ""
+    if max(needed) > MOST_IMAGES:
+        return " A ratio lies on its limit: no number of images would decide it."
+    return f" About {max(needed):,.0f} images would decide what is open."
 
 
 def all_of(values: Iterable[bool | None]) -> bool | None:

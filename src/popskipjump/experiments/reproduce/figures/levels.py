@@ -43,6 +43,7 @@ from popskipjump.experiments.reproduce.numbers import (
     show,
     show_ratio,
     show_sides,
+    what_would_decide,
 )
 from popskipjump.experiments.style import INK
 
@@ -140,6 +141,8 @@ class NoiseLevels(Experiment):
             f"queries must grow with the noise, from at most {FEW_MORE} times HSJ's; {INTERVALS}."
         )
         sentence += f" {caps}" if (caps := caps_in_words(evidence)) else ""
+        if self._on_par(evidence) is None:
+            sentence += what_would_decide((found, KEPT) for found in self._distances(evidence).values())
         finding = Finding(all_of([self._on_par(evidence), self._converges(evidence)]), sentence)
         return undecided_if_capped(setup, finding, self._refuted(evidence))
 

@@ -43,6 +43,7 @@ from popskipjump.experiments.reproduce.numbers import (
     show,
     show_ratios,
     show_sides,
+    what_would_decide,
 )
 from popskipjump.experiments.style import INK
 from popskipjump.metrics import MajorityBorder, majority_border, summarise
@@ -181,6 +182,8 @@ class NoiseModel(Experiment):
         sentence += f" HSJ not broken by {', '.join(whole)}." if whole else ""
         sentence += f" {caps}" if (caps := caps_in_words(evidence)) else ""
         rules = [*(found.at_most(KEPT) for found in kept.values()), *(found.above(KEPT) for found in lost.values())]
+        if all_of(rules) is None:
+            sentence += what_would_decide((found, KEPT) for found in (*kept.values(), *lost.values()))
         finding = Finding(all_of(rules), sentence)
         return undecided_if_capped(setup, finding, self._refuted(evidence)) if far else finding
 

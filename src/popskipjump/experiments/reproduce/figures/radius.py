@@ -28,6 +28,7 @@ from popskipjump.experiments.reproduce.numbers import (
     show,
     show_ratios,
     spread,
+    what_would_decide,
 )
 
 
@@ -118,4 +119,6 @@ class Radius(Experiment):
             f"(independent: up to {KEPT}; PSJ's is {psj_radius(evidence.setup):g}; {INTERVALS})."
         )
         sentence += f" Worse at {', '.join(worse)}." if worse else ""
-        return Finding(all_of(found.at_most(KEPT) for found in shares.values()), sentence)
+        rules = all_of(found.at_most(KEPT) for found in shares.values())
+        sentence += what_would_decide((found, KEPT) for found in shares.values()) if rules is None else ""
+        return Finding(rules, sentence)

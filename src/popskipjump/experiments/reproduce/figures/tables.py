@@ -27,6 +27,7 @@ from popskipjump.experiments.reproduce.numbers import (
     show_ratio,
     show_ratios,
     spread,
+    what_would_decide,
 )
 from popskipjump.experiments.style import ceiling_of
 from popskipjump.metrics import Summary, paper_unit
@@ -195,7 +196,10 @@ class Table1(FlipTable):
         )
         sentence += f" Not clearly broken: {', '.join(whole)}." if whole else ""
         broken = (found[-1].above(KEPT) for found in rivals.values())
-        return Finding(all_of([*(found.at_most(KEPT) for found in kept), *broken]), sentence)
+        rules = all_of([*(found.at_most(KEPT) for found in kept), *broken])
+        open_ones = [*kept, *(found[-1] for found in rivals.values())]
+        sentence += what_would_decide((found, KEPT) for found in open_ones) if rules is None else ""
+        return Finding(rules, sentence)
 
     def claims(self, evidence: Evidence) -> dict[int, bool | None]:
         """Nearer than three votes are after as many queries; as near as without noise."""
@@ -275,7 +279,9 @@ class Table2(FlipTable):
         )
         sentence += f" Not broken: {', '.join(whole)}." if whole else ""
         broken = (grown[name].above(KEPT) for name in ATTACKS[1:])
-        return Finding(all_of([alike <= SIMILAR, grown["PSJ"].at_most(KEPT), *broken]), sentence)
+        rules = all_of([alike <= SIMILAR, grown["PSJ"].at_most(KEPT), *broken])
+        sentence += what_would_decide((found, KEPT) for found in grown.values()) if rules is None else ""
+        return Finding(rules, sentence)
 
 
 class Table3(FlipTable):

@@ -32,6 +32,7 @@ from popskipjump.experiments.reproduce.numbers import (
     ratio,
     show_named,
     show_ratios,
+    what_would_decide,
 )
 from popskipjump.metrics import border_distance, summarise
 from popskipjump.runs.data import RunData
@@ -169,6 +170,7 @@ class WhiteBox(Experiment):
             f"{' and '.join(evidence.measured)} (on par: up to {ON_PAR}; {INTERVALS})."
         )
         rules = all_of(found.at_most(ON_PAR) for found in shares.values())
+        sentence += what_would_decide((found, ON_PAR) for found in shares.values()) if rules is None else ""
         return undecided_if_capped(evidence.setup, Finding(rules, sentence))
 
 
