@@ -16,7 +16,7 @@ from popskipjump import Report
 from popskipjump.errors import InputError
 from popskipjump.experiments.drawing import BAD, GOOD
 from popskipjump.experiments.pictures import changed_most, difference, gain_of, picture
-from popskipjump.experiments.style import GREY, INK, plain_numbers, quiet
+from popskipjump.experiments.style import GREY, INK, Shown, plain_numbers, quiet
 from popskipjump.metrics import curve_over_queries
 from popskipjump.sigmoid.model import noisy_sigmoid
 
@@ -62,7 +62,7 @@ def _images(report: Report, count: int) -> Figure:
     if _grey_or_colour(report.images[0]) is None:
         raise InputError(f"inputs of shape {report.images.shape[1:]} are no pictures: see `to_pandas()`.")
     low, high = report.bounds
-    figure = Figure(figsize=(1.5 * count + 0.3, 4.9), dpi=110, facecolor="white")
+    figure = Shown(figsize=(1.5 * count + 0.3, 4.9), dpi=110, facecolor="white")
     grid = figure.subplots(3, count, squeeze=False)
     for row in range(count):
         original, point = (_grey_or_colour(v[row]) for v in (report.images, report.points))
@@ -92,7 +92,7 @@ def _curves(report: Report, count: int) -> Figure:
     found = np.isfinite(values[-1]) & (values[-1] > 0)
     if not found.any():
         raise InputError("nothing was attacked, so there is no curve: see `report.status`.")
-    figure = Figure(figsize=(6.4, 4.2), dpi=120, facecolor="white", layout="constrained")
+    figure = Shown(figsize=(6.4, 4.2), dpi=120, facecolor="white", layout="constrained")
     axes: Axes = figure.subplots()
     for row in np.flatnonzero(found)[:count]:
         axes.plot(np.maximum(queries[:, row], 1), values[:, row], color=GREY, linewidth=0.7, alpha=0.6)
@@ -113,7 +113,7 @@ def _curves(report: Report, count: int) -> Figure:
 def _sigmoids(report: Report, count: int) -> Figure:
     if report.sigmoid is None:
         raise InputError("this attack fits no sigmoid: choose qsj or psj.")
-    figure = Figure(figsize=(2.1 * min(count, 4), 1.9 * math.ceil(count / 4)), dpi=120, layout="constrained")
+    figure = Shown(figsize=(2.1 * min(count, 4), 1.9 * math.ceil(count / 4)), dpi=120, layout="constrained")
     grid = figure.subplots(math.ceil(count / 4), min(count, 4), squeeze=False)
     position = torch.linspace(0, 1, 201, dtype=torch.float64)
     for row, axes in enumerate(grid.flat):

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 INK, GREY = "#222222", "#777777"
+
+
+class Shown(Figure):
+    """A figure that a notebook shows as a picture, whether or not it has been told to draw inline."""
+
+    def _repr_png_(self) -> bytes:
+        stream = io.BytesIO()
+        self.savefig(stream, format="png")
+        return stream.getvalue()
 
 
 class Band(Protocol):
