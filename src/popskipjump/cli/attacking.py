@@ -13,7 +13,7 @@ import typer
 from popskipjump import Hooks, InputError, OracleError, PopSkipJumpError, Report, Status, evaluate
 from popskipjump.attacks import Retry
 from popskipjump.cli.console import INTERRUPTED, notes, output, say
-from popskipjump.cli.endpoint import is_address, tell_outcomes
+from popskipjump.cli.endpoint import at_once, is_address, overlapping, tell_outcomes
 from popskipjump.cli.inputs import Selection, load_images, load_model
 from popskipjump.cli.output import folder_for
 from popskipjump.cli.progress import Bar
@@ -50,7 +50,9 @@ def attack_at_once(
     network = load_model(given["model"], given["weights"])
     with Bar(notes()) as bar, _whose_images(given, chosen.images.shape[1:]):
         bar.stage(f"{given['attack']}, {len(chosen.images)} images")
-        report = evaluate(
+        spaced = any(within[name] is not None for name in ("space", "mask", "scale"))
+        asked = evaluate if spaced else at_once(network, len(chosen.images))
+        report = asked(
             network,
             chosen.images,
             chosen.labels,
@@ -160,24 +162,26 @@ def _served(out: Path, given: dict[str, Any], bar: Bar, retry: Retry | None) -> 
     chosen = _chosen(given, given["bounds"])
     network = load_model(given["model"], given["weights"])
     bar.stage(f"{given['attack']}, {len(chosen.images)} images")
-    report = evaluate_in(
-        out,
-        network,
-        chosen.images,
-        chosen.labels,
-        targets=chosen.targets,
-        starts=chosen.pool,
-        bounds=given["bounds"],
-        name=str(given["model"]).rstrip("/").rpartition("/")[2],
-        digest=str(given["model"]).partition("://")[2].replace("/", ":"),
-        retry=retry,
-        on_queries=bar.queries,
-        on_progress=lambda now: bar.share(now.share),
-        on_note=say,
-        **{name: given[name] for name in PASSED},
-    )
-    tell_outcomes(network, out)
-    return report
+    try:
+        return evaluate_in(
+            out,
+            network,
+            chosen.images,
+            chosen.labels,
+            targets=chosen.targets,
+            starts=chosen.pool,
+            bounds=given["bounds"],
+            engine=overlapping(len(chosen.images)),
+            name=str(given["model"]).rstrip("/").rpartition("/")[2],
+            digest=str(given["model"]).partition("://")[2].replace("/", ":"),
+            retry=retry,
+            on_queries=bar.queries,
+            on_progress=lambda now: bar.share(now.share),
+            on_note=say,
+            **{name: given[name] for name in PASSED},
+        )
+    finally:
+        tell_outcomes(network, out if (out / "spec.json").is_file() else None)
 
 
 def _chosen(given: dict[str, Any], bounds: tuple[float, float]) -> Selection:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from popskipjump import Report, evaluate
 from popskipjump.cli.console import output
-from popskipjump.errors import InputError
+from popskipjump.runs.keep import OUTCOMES
+
+if TYPE_CHECKING:
+    from popskipjump.runs.engine import Engine
 
 AUTHORIZATION = "PSJ_AUTHORIZATION"  # environment variable: the value of the header Authorization
-OUTCOMES = "outcomes.json"
+GROUPS, GROUP = 4, 4  # groups at most, and images of a group at least
 
 
 def is_address(model: object) -> bool:
     """Whether `--model` names a server."""
     return isinstance(model, str) and model.startswith(("http://", "https://"))
+
+
+def again(model: str | None, out: Path) -> str:
+    """How to go on with an interrupted run."""
+    return "the same command" if is_address(model) else f"`psj resume {out}`"
 
 
 def remote_model(url: str) -> Any:
@@ -29,8 +39,27 @@ def remote_model(url: str) -> Any:
     return endpoint
 
 
+def groups_of(images: int) -> int:
+    """How many groups of images ask a server independently: a few, each of enough images for requests of some size."""
+    return max(1, min(GROUPS, images // GROUP))
+
+
+def at_once(model: Any, images: int) -> Callable[..., Report]:
+    """How to evaluate a model on so many images: those of a server in groups that keep it busy."""
+    from popskipjump.integrations.http import Endpoint, evaluate_overlapped
+
+    return partial(evaluate_overlapped, groups=groups_of(images)) if isinstance(model, Endpoint) else evaluate
+
+
+def overlapping(images: int) -> Engine:
+    """The engine of a kept run on a server."""
+    from popskipjump.integrations.http import OverlappingEngine
+
+    return OverlappingEngine(groups_of(images))
+
+
 def tell_outcomes(model: Any, folder: Path | None) -> None:
-    """Show what became of the queries to a server, write it to `outcomes.json`, and close; nothing for other models."""
+    """Show what became of the queries to a server, add it to `outcomes.json`, and close; nothing for other models."""
     from popskipjump.integrations.http import Endpoint
 
     if not isinstance(model, Endpoint):
@@ -38,7 +67,4 @@ def tell_outcomes(model: Any, folder: Path | None) -> None:
     model.close()
     output().print(f"  {model.tally}", markup=False)
     if folder is not None:
-        try:
-            (folder / OUTCOMES).write_text(json.dumps(model.tally.as_json(), indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"the outcomes cannot be written to {folder} ({error.strerror}).") from error
+        model.tally.keep(folder / OUTCOMES)

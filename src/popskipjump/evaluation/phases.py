@@ -97,7 +97,7 @@ def judge(
     return verdict_of(successes, trials)
 
 
-def warnings_of(result: AttackResult, stop_distance: float | None, model: object = None) -> list[str]:
+def warnings_of(result: AttackResult | Report, stop_distance: float | None, model: object = None) -> list[str]:
     """Warnings about a result, beyond the status of each image."""
     found = []
     status = result.status

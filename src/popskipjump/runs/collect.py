@@ -193,8 +193,8 @@ def source_at(
         place, spec = run.place(), run.spec
     if spec.dataset == "given":
         raise InputError(
-            f"the images of the run in {folder} were passed from Python ({spec.model}): go on with the same call, "
-            "`evaluate_in(folder, ...)`."
+            f"the run in {folder} does not hold its images and its model ({spec.model}), which were passed from Python "
+            "or are behind a URL: go on with the same call, `evaluate_in(folder, ...)`, or the same `psj attack`."
         )
     if model is None and ":" in spec.model:
         raise InputError(f"the model of this run comes from a Python file ({spec.model}): pass --model with its path.")

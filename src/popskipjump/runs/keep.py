@@ -41,6 +41,7 @@ from popskipjump.types import Bounds, Status
 
 SCHEMA = 1  # of report.json
 REPORT, POINTS = "report.json", "points.npz"
+OUTCOMES = "outcomes.json"  # what became of every query to a server, by image: whoever asked it writes this file
 
 
 def evaluate_in(
@@ -219,6 +220,9 @@ def write_report(folder: Path, report: Report, image_ids: np.ndarray, about: Map
         about: what else `report.json` should say: the command, versions, seconds.
     """
     images = [_image(report, row, int(number)) for row, number in enumerate(image_ids)]
+    if (folder / OUTCOMES).is_file():
+        counted = {entry.pop("image"): entry for entry in json.loads((folder / OUTCOMES).read_bytes())["images"]}
+        images = [{**entry, "outcomes": counted.get(entry["image"])} for entry in images]
     content = {"schema": SCHEMA, "title": report.title, **about, "images": images}
     arrays = {"points": report.points, "originals": report.images, "labels": report.labels, "image_ids": image_ids}
     if report.targets is not None:

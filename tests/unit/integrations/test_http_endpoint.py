@@ -46,8 +46,9 @@ from typer.testing import CliRunner  # noqa: E402
 
 import popskipjump as psj  # noqa: E402
 from popskipjump.cli.app import app  # noqa: E402
+from popskipjump.cli.progress import Bar  # noqa: E402
 from popskipjump.errors import InputError, OracleError  # noqa: E402
-from popskipjump.integrations.http import NoAnswerError, Patience, PlainJson, evaluate_overlapped  # noqa: E402
+from popskipjump.integrations.http import NoAnswerError, Patience, PlainJson, Tally, evaluate_overlapped  # noqa: E402
 from popskipjump.noise import noise_of  # noqa: E402
 
 SHAPE = (1, 28, 28)
@@ -308,6 +309,56 @@ def test_the_command_line_takes_a_url_and_tells_the_outcomes(noisy_mnist: Any, t
     outcomes = json.loads((tmp_path / "out" / "outcomes.json").read_text())
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert outcomes["images"][0]["answered"] == report["images"][0]["queries"]
+    assert report["images"][0]["outcomes"] == {k: v for k, v in outcomes["images"][0].items() if k != "image"}
+
+
+def test_the_counts_of_a_command_that_goes_on_are_added_to_those_before(noisy_mnist: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with serving_oracle(noisy_mnist, SHAPE) as url:
+        for _ in range(2):  # the second one finds everything
+            words = ["attack", "--model", url, "--images", "5", "--budget", "60", "--out", str(out)]
+            result = CliRunner().invoke(app, words)
+            assert result.exit_code == 0, result.output
+    report = json.loads((out / "report.json").read_text())
+    assert [entry["outcomes"]["answered"] for entry in report["images"]] == [e["queries"] for e in report["images"]]
+    (out / "outcomes.json").write_text("{}")
+    with pytest.raises(InputError, match="no outcomes"):
+        Tally().keep(out / "outcomes.json")
+    assert (out / "outcomes.json").read_text() == "{}"
+
+
+def test_a_run_on_a_server_that_was_interrupted_goes_on_with_the_same_command(
+    noisy_mnist: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ctrl_c(bar: Bar, queries: int) -> None:
+        counted(bar, queries)
+        if bar.asked > 200:
+            raise KeyboardInterrupt
+
+    counted, out = Bar.queries, tmp_path / "out"
+    with serving_oracle(noisy_mnist, SHAPE) as url:
+        words = ["attack", "--model", url, "--images", "8", "--budget", "100", "--out", str(out)]
+        with monkeypatch.context() as patched:
+            patched.setattr(Bar, "queries", ctrl_c)
+            result = CliRunner().invoke(app, words)
+        assert result.exit_code == 130
+        assert "go on with the same command" in result.stderr
+        first = json.loads((out / "outcomes.json").read_text())["total"]["answered"]
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 0, result.output
+    report = json.loads((out / "report.json").read_text())
+    total = json.loads((out / "outcomes.json").read_text())["total"]["answered"]
+    assert 0 < first < total == sum(entry["queries"] for entry in report["images"])
+
+
+def test_overlapped_groups_warn_of_noise_once(noisy_mnist: Any) -> None:
+    images, labels = psj.zoo.mnist_images(8)
+    pool = psj.Pool(*map(torch.from_numpy, psj.zoo.mnist_images(50)))
+    options: dict[str, Any] = {"starts": pool, "budget": 200, "seed": 1, "verdict": 20}
+    together = psj.evaluate(noisy_mnist, images, labels, "psj", **options)
+    apart = evaluate_overlapped(noisy_mnist, images, labels, "psj", groups=4, **options)
+    assert sum("noisy" in text for text in together.warnings) == 1
+    assert sum("noisy" in text for text in apart.warnings) == 1
 
 
 def test_the_command_line_says_before_the_first_query_that_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

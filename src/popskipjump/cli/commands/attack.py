@@ -134,12 +134,13 @@ def attack(
     given = {name: _plain(value) for name, value in locals().items() if name not in NOT_GIVEN}
     from popskipjump.attacks import Retry
     from popskipjump.cli.attacking import attack_at_once, attack_in_folder
+    from popskipjump.cli.endpoint import again
     from popskipjump.errors import InputError
     from popskipjump.evaluation.inputs import budget_of
     from popskipjump.oracles.speed import threads as using
     from popskipjump.runs.room import bytes_of
 
-    kept = "nothing was written" if out is None else f"what was answered is kept; go on with `psj resume {out}`"
+    kept = "nothing was written" if out is None else f"what was answered is kept; go on with {again(model, out)}"
     with plain_errors(kept), using(threads):
         chosen = engine_of(engine, address, workers, worker_cpus, worker_gpus)
         given["budget"] = budget_of(attack, iterations, budget)

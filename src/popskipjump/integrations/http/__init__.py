@@ -2,6 +2,7 @@
 
 from popskipjump.integrations.http.address import is_url
 from popskipjump.integrations.http.endpoint import Endpoint
+from popskipjump.integrations.http.engine import OverlappingEngine
 from popskipjump.integrations.http.outcomes import NoAnswerError, Outcome, Patience, Tally
 from popskipjump.integrations.http.overlap import evaluate_overlapped
 from popskipjump.integrations.http.plain import PlainJson
@@ -10,6 +11,7 @@ __all__ = [
     "Endpoint",
     "NoAnswerError",
     "Outcome",
+    "OverlappingEngine",
     "Patience",
     "PlainJson",
     "Tally",

@@ -150,6 +150,7 @@ class Endpoint:
         self._transport: Transport | None = None
         self._workers: ThreadPoolExecutor | None = None
         self._connecting = threading.Lock()
+        self._asking: set[threading.Event] = set()  # of calls under way: set to end them
 
     def __repr__(self) -> str:
         shown = [repr(str(self.address))]
@@ -172,6 +173,16 @@ class Endpoint:
                 self._transport.close()
             if self._workers is not None:
                 self._workers.shutdown(wait=True, cancel_futures=True)
+
+    def interrupt(self) -> None:
+        """End all calls under way with an error, after requests that are sent already; later ones work as before."""
+        for stop in list(self._asking):
+            stop.set()
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a query of the same number gets the same answer again; known once the server has been reached."""
+        return self._signature is not None and self._signature.addressed and not self._jitter
 
     @property
     def busy_seconds(self) -> float:
@@ -230,7 +241,7 @@ class Endpoint:
         signature.shape_of(values.shape[1:])
         batch = Part(values, ticket.image.numpy(), None if ticket.serial is None else ticket.serial.numpy())
         rows = self._rows_for(values, signature)
-        parts = [_rows(batch, slice(begin, begin + rows)) for begin in range(0, len(values), rows)]
+        parts = [batch.rows(slice(begin, begin + rows)) for begin in range(0, len(values), rows)]
         return torch.from_numpy(np.concatenate(self._ask_all(parts)))
 
     def _rows_for(self, values: np.ndarray, signature: Signature) -> int:
@@ -242,6 +253,13 @@ class Endpoint:
     def _ask_all(self, parts: list[Part]) -> list[np.ndarray]:
         """The labels of every part; the first failure ends the others."""
         stop = threading.Event()
+        self._asking.add(stop)
+        try:
+            return self._ask_until(parts, stop)
+        finally:
+            self._asking.discard(stop)
+
+    def _ask_until(self, parts: list[Part], stop: threading.Event) -> list[np.ndarray]:
         if len(parts) == 1 or self._workers is None:
             return [self._ask_part(part, stop) for part in parts]
         try:
@@ -271,20 +289,20 @@ class Endpoint:
         open_ = np.arange(len(labels))
         failures: Counter[str] = Counter()
         while True:  # ends by `allows`: a kind of failure is counted at every turn
-            some = _rows(part, open_)
+            some = part.rows(open_)
             try:
                 found = self._attempt(some, before + sum(failures.values()))
                 self.tally.add(some.image[found >= 0], Outcome.ANSWERED)
                 labels[open_], open_ = found, open_[found < 0]
                 if not len(open_):
                     return labels
-                some = _rows(part, open_)
+                some = part.rows(open_)
                 raise NoAnswerError(Outcome.REJECTED, f"{self.address.origin} refused to label a query", "refused")
             except NoAnswerError as error:
                 self.tally.add(some.image, error.outcome)
                 if error.kind in ("refused", "too large") and len(open_) > 1:
                     # One query in a request must not be the end of its neighbours.
-                    halves = [_rows(part, half) for half in np.array_split(open_, 2)]
+                    halves = [part.rows(half) for half in np.array_split(open_, 2)]
                     sent = before + sum(failures.values()) + 1
                     labels[open_] = np.concatenate([self._ask_part(half, stop, sent) for half in halves])
                     return labels
@@ -294,7 +312,7 @@ class Endpoint:
                     return labels
                 pause = self.patience.pause(failures[error.kind], error.wait)
             if stop.wait(pause):
-                raise OracleError("asking was ended by the failure of another request.")
+                raise OracleError("asking was ended: another request failed, or a group was interrupted.")
 
     def _attempt(self, part: Part, attempt: int) -> np.ndarray:
         """Send rows once: int64 `(M,)`, negative where the server refuses a row."""
@@ -330,7 +348,3 @@ class Endpoint:
             return np.array([known[image] for image in part.image.tolist()], dtype=np.int64)
         often = "once" if attempts == 1 else f"{attempts} times"
         raise NoAnswerError(error.outcome, f"{error}; asked {often}.", error.kind) from None
-
-
-def _rows(part: Part, rows: slice | np.ndarray) -> Part:
-    return Part(part.points[rows], part.image[rows], None if part.serial is None else part.serial[rows])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import threading
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -126,6 +128,24 @@ class Tally:
         with self._lock:
             images = sorted(self._counts)
         return {"total": self.total(), "images": [{"image": image, **self.of(image)} for image in images]}
+
+    def keep(self, path: Path) -> None:
+        """Write the counts to a file, added to those of earlier processes that it holds.
+
+        Raises:
+            InputError: the file cannot be written, or holds something else.
+        """
+        try:
+            before = json.loads(path.read_bytes())["images"] if path.exists() else []
+            whole = Tally()
+            for entry in [*before, *self.as_json()["images"]]:
+                counts = np.array([entry[column] for column in COLUMNS], dtype=np.int64)
+                whole._counts[int(entry["image"])] = whole._counts.get(int(entry["image"]), 0) + counts
+            path.write_text(json.dumps(whole.as_json(), indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"the outcomes cannot be written to {path} ({error.strerror}).") from error
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            raise InputError(f"{path} holds no outcomes of queries: move it away. It was not changed.") from None
 
     def __str__(self) -> str:
         sums = self.total()

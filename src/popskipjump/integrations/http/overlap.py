@@ -5,23 +5,26 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import fields, replace
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from popskipjump.attacks import Pool, Trace
+from popskipjump.attacks import Pool, Progress
 from popskipjump.errors import InputError, OracleError
 from popskipjump.evaluation import Hooks, Report, evaluate
-from popskipjump.evaluation.inputs import Array, AttackConfig
+from popskipjump.evaluation.inputs import Array, AttackConfig, attack_of
+from popskipjump.evaluation.joined import joined, without_result
+from popskipjump.evaluation.phases import warnings_of, warnings_of_noise
+from popskipjump.integrations.http.stop import Stoppable, interrupt
 from popskipjump.oracles import Oracle, Ticket, device_of
 from popskipjump.oracles.modes import evaluation_mode
 from popskipjump.types import Status
 
-_SHARED = ("position",)  # the places of probes are those of the line, not of an image
 _BY_IMAGE = ("images", "labels", "targets", "starts", "image_ids")
 
 
@@ -47,7 +50,7 @@ def evaluate_overlapped(
         labels: `(B,)`.
         attack: as for `evaluate`.
         groups: how many groups.
-        options: as for `evaluate`; `hooks` without `on_progress`; their `on_queries` is called from several threads.
+        options: as for `evaluate`; hooks are called from the groups' threads, those of progress one at a time.
     """
     if groups < 1:
         raise InputError(f"groups must be 1 or more, not {groups}.")
@@ -61,63 +64,115 @@ def evaluate_overlapped(
         "starts": options.pop("starts", None),
     }
     places = [part for part in np.array_split(np.arange(total), min(groups, max(1, total))) if len(part)]
-    hooks = options.pop("hooks", None) or Hooks()
-    watch = _Watch(hooks.wrap_oracle)
+    watch = _Watch(options.pop("hooks", None) or Hooks())
 
-    def one(place: np.ndarray) -> Report:
+    def one(group: int, place: np.ndarray) -> Report:
         chosen = {name: _some(by_image[name], place) for name in _BY_IMAGE}
-        return evaluate(model, attack=attack, **chosen, **options, hooks=replace(hooks, wrap_oracle=watch.around))
+        return evaluate(model, attack=attack, **chosen, **options, hooks=watch.hooks(group))
 
     if len(places) <= 1:
-        return one(np.arange(total))
+        return one(0, np.arange(total))
+    futures: list[Future[Report]] = []
     with evaluation_mode(model), ThreadPoolExecutor(len(places), "psj-group") as pool:
-        futures = [pool.submit(one, place) for place in places]
         try:
+            for group, place in enumerate(places):
+                futures.append(pool.submit(one, group, place))
             wait(futures)
         except KeyboardInterrupt:
-            watch.stop.set()  # the groups end at their next query, with what they have found
+            interrupt(model, watch.stop)  # the groups end, with what they have found
             wait(futures)
-    return _together([future.exception() or future.result() for future in futures], places, by_image, watch.counts)
+            if len(futures) < len(places):
+                raise
+    found = [future.exception() or future.result() for future in futures]
+    whole = _together(found, places, by_image, watch.counts)
+    return replace(whole, warnings=_warnings(found, whole, model, attack, options))
 
 
 def _together(
-    found: list[Report | BaseException], places: list[np.ndarray], by_image: dict[str, Any], counts: Counter[int]
+    found: Sequence[Report | BaseException], places: list[np.ndarray], by_image: dict[str, Any], counts: Counter[int]
 ) -> Report:
     """One report from the reports or errors of all groups; an error if there is no report, or it is no oracle's."""
-    whole = [item for item in found if isinstance(item, Report)]
+    template = next((item for item in found if isinstance(item, Report)), None)
     parts = []
     for place, item in zip(places, found, strict=True):
+        rows = torch.from_numpy(place)
         if isinstance(item, Report):
-            parts.append(item)
-        elif whole and isinstance(item, OracleError):
-            own = {name: _some(by_image[name], place) for name in ("images", "labels", "targets", "image_ids")}
-            parts.append(_failed(whole[0], own, counts, str(item)))
+            parts.append((item, rows))
+        elif template is not None and isinstance(item, OracleError):
+            queries = torch.tensor([counts[int(image)] for image in _some(by_image["image_ids"], place)])
+            images = torch.as_tensor(_some(by_image["images"], place), dtype=torch.float32)
+            failed = without_result(template, images, Status.ORACLE_FAILED, str(item), queries)
+            labels, targets = (_some(by_image[name], place) for name in ("labels", "targets"))
+            targets = None if targets is None else np.asarray(targets)
+            parts.append((replace(failed, warnings=[], labels=np.asarray(labels), targets=targets), rows))
         else:
             raise item
     return joined(parts)
 
 
+def _warnings(
+    found: Sequence[Report | BaseException],
+    whole: Report,
+    model: Any,
+    attack: str | AttackConfig,
+    options: dict[str, Any],
+) -> list[str]:
+    """The warnings of all groups; those that count images are about the whole, not about a group."""
+    config, votes = attack_of(attack, options.get("iterations")), options.get("votes", 1)
+
+    def counting(report: Report) -> list[str]:
+        ours = options.get("noise") is not None
+        of_status = warnings_of(report, options.get("stop_distance"), getattr(model, "model", model))
+        return of_status + warnings_of_noise(report, config, votes, ours)
+
+    reports = [item for item in found if isinstance(item, Report)]
+    others = [text for report in reports for text in report.warnings if text not in counting(report)]
+    return [*dict.fromkeys(others), *counting(whole)]
+
+
 class _Watch:
-    """What all groups share: a way to stop them, and a count of the queries of each image."""
+    """What all groups share: a way to stop them, a count of the queries of each image, and of what is done."""
 
-    def __init__(self, wrap: Callable[[Oracle], Oracle] | None) -> None:
-        self.stop, self.counts, self._wrap = threading.Event(), Counter[int](), wrap
-        self._lock = threading.Lock()
+    def __init__(self, hooks: Hooks) -> None:
+        self.stop, self.counts = threading.Event(), Counter[int]()
+        self._hooks, self._lock = hooks, threading.Lock()
+        self._now: dict[int, Progress] = {}  # by group
 
-    def around(self, oracle: Oracle) -> Oracle:
-        """For `wrap_oracle`."""
-        return _Watched(oracle if self._wrap is None else self._wrap(oracle), self)
+    def hooks(self, group: int) -> Hooks:
+        """The hooks of one group, whose threads call the caller's own one after the other."""
+        tell, count = self._hooks.on_progress, self._hooks.on_queries
+        return replace(
+            self._hooks,
+            wrap_oracle=self._around,
+            on_progress=None if tell is None else partial(self._progress, tell, group),
+            on_queries=None if count is None else partial(self._queries, count),
+        )
+
+    def _around(self, oracle: Oracle) -> Oracle:
+        wrap = self._hooks.wrap_oracle
+        return Stoppable(_Noted(oracle if wrap is None else wrap(oracle), self), self.stop)
 
     def note(self, ticket: Ticket) -> None:
-        """Count queries, or end them."""
-        if self.stop.is_set():
-            raise KeyboardInterrupt
+        """Count queries."""
         with self._lock:
             self.counts.update(ticket.image.tolist())
 
+    def _queries(self, count: Callable[[int], None], queries: int) -> None:
+        with self._lock:
+            count(queries)
 
-class _Watched:
-    """An oracle below the ledger of one group."""
+    def _progress(self, tell: Callable[[Progress], None], group: int, now: Progress) -> None:
+        """Tell how far the group is that has come least far."""
+        with self._lock:
+            self._now[group] = now
+            walking = [one for one in self._now.values() if one.images]
+            last = min(walking or [now], key=lambda one: one.iteration)
+            images, queries = sum(one.images for one in walking), sum(one.queries for one in self._now.values())
+            tell(last._replace(images=images, queries=queries))
+
+
+class _Noted:
+    """An oracle below the ledger of one group, with a count of the queries of each image."""
 
     def __init__(self, oracle: Oracle, watch: _Watch) -> None:
         self._oracle, self._watch, self.device = oracle, watch, device_of(oracle)
@@ -128,101 +183,7 @@ class _Watched:
         return self._oracle.ask(points, ticket)
 
 
-def _failed(like: Report, own: dict[str, Any], counts: Counter[int], message: str) -> Report:
-    """The report on a group all of whose images the classifier failed on, in the form of another group's report."""
-    images = np.asarray(own["images"], dtype=np.float32)
-    rows = len(images)
-    queries = np.array([counts[int(image)] for image in own["image_ids"]], dtype=np.int64)
-    blank = {field.name: _blank(getattr(like, field.name), rows) for field in fields(like)}
-    trace = {field.name: _blank(getattr(like.trace, field.name), rows, 1) for field in fields(like.trace)}
-    trace["distance"] = torch.full_like(trace["distance"], torch.inf)
-    changes = {
-        "points": images,
-        "images": images,
-        "labels": np.asarray(own["labels"], dtype=np.int64),
-        "targets": None if own["targets"] is None else np.asarray(own["targets"], dtype=np.int64),
-        "distances": np.full(rows, np.inf),
-        "adversarial_labels": np.full(rows, -1),
-        "queries": queries,
-        "queries_by_phase": {"other": queries},
-        "status": [Status.ORACLE_FAILED] * rows,
-        "messages": dict.fromkeys(range(rows), message),
-        "border_distances": None if like.border_distances is None else np.full(rows, np.inf),
-        "trace": Trace(**trace),
-    }
-    return replace(like, **{**blank, **changes})
-
-
-def _blank(value: Any, rows: int, axis: int = 0) -> Any:
-    """Values that say nothing, in the form of others, for so many images: nan, or 0 for whole numbers."""
-    if isinstance(value, np.ndarray):
-        return _blank(torch.from_numpy(value), rows, axis).numpy()
-    if isinstance(value, Tensor):
-        shape = list(value.shape)
-        shape[axis] = rows
-        return torch.full(shape, torch.nan if value.is_floating_point() else 0, dtype=value.dtype)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(
-            *(getattr(value, n) if n in _SHARED else _blank(getattr(value, n), rows) for n in value._fields)
-        )
-    return value
-
-
 def _some(values: Any, place: np.ndarray) -> Any:
     if values is None or isinstance(values, Pool):
         return values
     return values[torch.from_numpy(place)] if isinstance(values, Tensor) else np.asarray(values)[place]
-
-
-def joined(reports: Sequence[Report]) -> Report:
-    """One report on the images of several, in their order; all of one attack on one classifier."""
-    first = reports[0]
-    rows = np.cumsum([0, *(len(report.status) for report in reports)])
-    changes: dict[str, Any] = {
-        "status": [status for report in reports for status in report.status],
-        "messages": {
-            int(r) + row: m for r, report in zip(rows, reports, strict=False) for row, m in report.messages.items()
-        },
-        "queries_by_phase": _phases(reports),
-        "trace": _trace([report.trace for report in reports]),
-    }
-    for field in fields(first):
-        if field.name not in changes:
-            changes[field.name] = _joined([getattr(report, field.name) for report in reports])
-    return replace(first, **changes)
-
-
-def _joined(values: list[Any]) -> Any:
-    """Arrays and tuples of arrays by image, one after the other; what is the same for all stays."""
-    first = values[0]
-    if any(value is None for value in values):
-        return None
-    if isinstance(first, np.ndarray):
-        return np.concatenate(values)
-    if isinstance(first, Tensor):
-        return torch.cat(values)
-    if isinstance(first, tuple) and hasattr(first, "_fields"):
-        parts = [getattr(first, n) if n in _SHARED else _joined([getattr(v, n) for v in values]) for n in first._fields]
-        return type(first)(*parts)
-    return first
-
-
-def _phases(reports: Sequence[Report]) -> dict[str, np.ndarray]:
-    names = list(dict.fromkeys(name for report in reports for name in report.queries_by_phase))
-    return {
-        name: np.concatenate([r.queries_by_phase.get(name, np.zeros(len(r.status), dtype=np.int64)) for r in reports])
-        for name in names
-    }
-
-
-def _trace(traces: list[Trace]) -> Trace:
-    """Traces side by side; one that ended earlier keeps its last values."""
-    length = max(len(trace.distance) for trace in traces)
-
-    def side(name: str) -> Any:
-        tables = [getattr(trace, name) for trace in traces]
-        if any(table is None for table in tables):
-            return None
-        return torch.cat([torch.cat((t, t[-1:].expand(length - len(t), *t.shape[1:]))) for t in tables], dim=1)
-
-    return Trace(**{field.name: side(field.name) for field in fields(Trace)})

@@ -73,6 +73,10 @@ class Part(NamedTuple):
     image: np.ndarray  # (M,) int64
     serial: np.ndarray | None  # (M,) int64
 
+    def rows(self, which: slice | np.ndarray) -> Part:
+        """Some of the rows."""
+        return Part(self.points[which], self.image[which], None if self.serial is None else self.serial[which])
+
 
 class Request(NamedTuple):
     """A body and the headers that describe it."""

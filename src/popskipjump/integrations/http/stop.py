@@ -1,0 +1,37 @@
+"""An end to what several threads ask, wherever they are."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from torch import Tensor
+
+from popskipjump.oracles import Oracle, Ticket, device_of
+from popskipjump.storage.journalled import is_repeatable
+
+
+class Stoppable:
+    """An oracle that raises KeyboardInterrupt once `stop` is set."""
+
+    def __init__(self, oracle: Oracle, stop: threading.Event) -> None:
+        self._oracle, self._stop, self.device = oracle, stop, device_of(oracle)
+        self.checked, self.repeatable = bool(getattr(oracle, "checked", False)), is_repeatable(oracle)
+
+    def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
+        """See `Oracle`."""
+        if self._stop.is_set():
+            raise KeyboardInterrupt
+        try:
+            return self._oracle.ask(points, ticket)
+        except Exception:
+            if self._stop.is_set():  # the answer was not waited for
+                raise KeyboardInterrupt from None
+            raise
+
+
+def interrupt(model: Any, stop: threading.Event) -> None:
+    """End all asking: of threads that are about to ask, and of an endpoint that waits for its server."""
+    stop.set()
+    if callable(end := getattr(model, "interrupt", None)):
+        end()
