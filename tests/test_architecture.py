@@ -24,7 +24,7 @@ PACKAGE = "popskipjump"
 LAYERS = (
     ("errors",),
     ("types",),
-    ("rng", "geometry", "npz"),
+    ("rng", "geometry", "elementwise", "npz"),
     ("sigmoid", "oracles"),
     ("adapters",),
     ("noise", "attacks", "space"),

@@ -40,6 +40,10 @@ from popskipjump.storage.files import write_whole
 from popskipjump.types import Bounds, Status
 
 SCHEMA = 1  # of report.json
+NO_BORDER_TRACE = (
+    "border distances by iteration were left out of some traces, as the points of every iteration did not fit into the "
+    "stated memory; points, distances and queries are not affected."
+)
 REPORT, POINTS = "report.json", "points.npz"
 OUTCOMES = "outcomes.json"  # what became of every query to a server, by image: whoever asked it writes this file
 
@@ -185,6 +189,8 @@ def report_of(data: RunData) -> Report:
         title=f"{data.spec.attack_words}, noise {data.spec.noise or 'none'}",
         white_box=None,
     )
+    if bool((np.isfinite(data.border_distances) & np.isnan(data.trace_border).all(axis=0)).any()):
+        report.warnings.append(NO_BORDER_TRACE)
     # A run does not keep where a walk ended before the settle phase, so that nothing is said about what it moved.
     settled = replace(report, walked=report.distances)
     config, votes = data.spec.attack.config(data.spec.iterations), data.spec.votes

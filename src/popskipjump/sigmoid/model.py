@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from popskipjump.elementwise import logistic
 from popskipjump.errors import InputError
 from popskipjump.geometry import REGISTER
 
@@ -28,7 +29,7 @@ def noisy_sigmoid(
     p_c(x) = low + (1 - low - high) sigma(s (x - z)) with sigma(x) = 1 / (1 + exp(-4 x)); the paper's eps is
     low = high. All arguments broadcast; position 0 is the adversarial end, 1 the original.
     """
-    return low + (1 - low - high) * torch.sigmoid(4 * slope * (position - centre))
+    return low + (1 - low - high) * logistic(4 * slope * (position - centre))
 
 
 def entropy(probability: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from popskipjump.elementwise import power
 from popskipjump.sigmoid.model import Floats, Grid
 
 _TOTAL = 2.0**60  # total of new and rescaled weights: far above 1, so that cells can shrink long without underflow
@@ -29,7 +30,7 @@ class Estimate(NamedTuple):
     @property
     def slope(self) -> Tensor:
         """`(B,)` s."""
-        return torch.pow(10.0, self.log_slope)
+        return power(10.0, self.log_slope)
 
     @property
     def lost(self) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from popskipjump.elementwise import power
 from popskipjump.sigmoid.acquisition import expected_ratio
 from popskipjump.sigmoid.model import Grid
 from popskipjump.sigmoid.posterior import Estimate, Marginals, SigmoidPosterior
@@ -52,7 +53,7 @@ def floor_cost(lost: Tensor) -> Tensor:
 def signal_table(grid: Grid, spread: float) -> Tensor:
     """`answer_correlation` for every lag and channel of a grid: float32 `(2n - 1, C)`."""
     lost = grid.floor.sum(dim=1)
-    return answer_correlation(grid.lag.unsqueeze(1), torch.pow(10.0, grid.log_slope), spread, lost).to(torch.float32)
+    return answer_correlation(grid.lag.unsqueeze(1), power(10.0, grid.log_slope), spread, lost).to(torch.float32)
 
 
 @lru_cache(maxsize=16)

@@ -16,7 +16,7 @@ from popskipjump import InputError, OracleError, Status, evaluate
 from popskipjump.errors import NotARunError, StorageError
 from popskipjump.oracles import Ticket
 from popskipjump.runs import collect as runner
-from popskipjump.runs.collect import collect, load, resume
+from popskipjump.runs.collect import collect, load, resume, source_of
 from popskipjump.runs.source import Source
 from popskipjump.storage import Journal, info
 
@@ -82,6 +82,18 @@ def test_a_run_in_groups_equals_one_evaluation(
         np.testing.assert_array_equal(mine, theirs)
     for phase, count in report.queries_by_phase.items():
         np.testing.assert_array_equal(data.queries_by_phase[phase], count)
+
+
+@pytest.mark.parametrize("attack", ["qsj", "psj"])
+def test_a_network_run_image_by_image_equals_one_in_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attack: str
+) -> None:
+    source, found = source_of(), []
+    spec = source.spec(attack=attack, noise="flip:0.1", budget=400, verdict=0)
+    for size in (5, 1):
+        monkeypatch.setattr(runner, "GROUP", size)
+        found.append(everything(collect(spec, range(3, 8), tmp_path / str(size), source=source)))
+    assert [name for name in found[0] if found[0][name] != found[1][name]] == []
 
 
 def test_the_probes_are_the_answers_of_the_last_search(tmp_path: Path, source: Source) -> None:

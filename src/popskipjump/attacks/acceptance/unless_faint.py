@@ -11,6 +11,7 @@ from torch import Tensor
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.problem import Problem
 from popskipjump.attacks.protocols import Decision, Move
+from popskipjump.elementwise import logistic
 from popskipjump.errors import InputError
 
 _FAINT = 0.25  # contrast between the ends of a line below which an unsettled search has found nothing
@@ -21,7 +22,7 @@ def is_faint(border: Border) -> Tensor:
     if border.estimate is None:
         return torch.zeros_like(border.settled)
     e = border.estimate
-    ends = [torch.sigmoid(4 * e.slope * (end - e.centre)) for end in (0.0, 1.0)]
+    ends = [logistic(4 * e.slope * (end - e.centre)) for end in (0.0, 1.0)]
     return ((1 - e.lost) * (ends[1] - ends[0]) < _FAINT) & ~border.settled
 
 

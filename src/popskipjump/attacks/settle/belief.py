@@ -9,6 +9,7 @@ from torch import Tensor
 
 from popskipjump.attacks.settle.evidence import information
 from popskipjump.attacks.settle.lines import Line
+from popskipjump.elementwise import logistic, power
 
 # Nodes of the prior. A position t has the distance 1 + t, in units of the distance of the phase's first point.
 _DEVIATIONS = torch.tensor([-2.0, -1.2, -0.6, 0.0, 0.6, 1.2, 2.0, 3.0], dtype=torch.float64)
@@ -68,7 +69,7 @@ class Belief:
         """P(adversarial) under every node: images `(k,)`, positions `(k, C)` -> `(k, C, N)`."""
         offset = (t.unsqueeze(2) - self.centre[index].unsqueeze(1)) / self.width[index].unsqueeze(1)
         high, low = self.high[index].unsqueeze(1), self.low[index].unsqueeze(1)
-        return high + (1 - low - high) * torch.sigmoid(offset)
+        return high + (1 - low - high) * logistic(offset)
 
     def right(self, index: Tensor, t: Tensor) -> Tensor:
         """Posterior probability that P(adversarial) > 1/2: images `(k,)`, positions `(k,)` -> `(k,)`."""
@@ -103,7 +104,7 @@ class Belief:
         right = needed[:, None, None] / gain
         wrong = _WRONG + (_AGAINST / gain).clamp(max=_LONG - _WRONG)
         queries = torch.where(p > 0.5, right.clamp(max=_LONG), wrong)
-        missed = -torch.expm1(-((torch.where(p > 0.5, right, wrong) / (_LONGER * left)) ** _SUDDEN))
+        missed = -torch.expm1(-(power(torch.where(p > 0.5, right, wrong) / (_LONGER * left), _SUDDEN)))
         weight = torch.softmax(self.log_weight[index], dim=1).unsqueeze(1)
         return (weight * queries).sum(dim=2), (weight * missed).sum(dim=2)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from popskipjump.elementwise import power as raised
 from popskipjump.errors import InputError
 
 _ENOUGH = 20  # adversarial answers needed for a meaningful Gini index
@@ -42,4 +43,4 @@ class RivalWeights:
         gini = 1 - (share**2).sum(dim=1, keepdim=True)
         power = self.power * ((gini - self.few) / (self.many - self.few)).clamp(0, 1) * total / (total + _ENOUGH)
         relative = share / share.amax(dim=1, keepdim=True).clamp(min=1e-9)
-        return torch.where(power > 0, relative**power, 1.0)
+        return torch.where(power > 0, raised(relative, power), 1.0)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks.directions.adaptive.dct import Basis
+from popskipjump.elementwise import log_of_sum
 from popskipjump.geometry import per_row, row_sums
 
 _STRENGTHS = (0.0005, 0.002, 0.006, 0.02, 0.05, 0.1, 0.2, 0.4, 0.64)  # squared correlation of answer and normal
@@ -66,7 +67,7 @@ def mixed(prior: Tensor, trust: Tensor, other: Tensor) -> Tensor:
     With a trust below 1, a few iterations of evidence can overrule the prior for every candidate.
     """
     share = per_row(trust)
-    return torch.logaddexp(torch.log_softmax(prior, dim=1) + share.log(), (1 - share).log() + other)
+    return log_of_sum(torch.log_softmax(prior, dim=1) + share.log(), (1 - share).log() + other)
 
 
 def expected(basis: Basis, prior: Tensor) -> Tensor:

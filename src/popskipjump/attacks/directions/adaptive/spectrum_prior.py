@@ -12,6 +12,7 @@ from popskipjump.attacks.directions.adaptive.dct import Basis
 from popskipjump.attacks.directions.adaptive.radius import gradualness
 from popskipjump.attacks.directions.adaptive.spectrum import mixed, resemblance
 from popskipjump.attacks.problem import Problem
+from popskipjump.elementwise import power as raised
 from popskipjump.errors import InputError
 from popskipjump.geometry import per_row
 
@@ -57,6 +58,6 @@ class SpectrumPrior:
 
     def __call__(self, problem: Problem, basis: Basis, state: FirstChange, width: Tensor, iteration: int) -> Tensor:
         """Logarithms `(A, J)`, up to a constant; width `(A,)` of the transition, see `Border`."""
-        left = self.fading ** ((iteration - 1) * (1 - gradualness(width)))
+        left = raised(self.fading, (iteration - 1) * (1 - gradualness(width)))
         likeness = state.log_prior * per_row(problem.on_device(left))
         return mixed(likeness, problem.on_device(state.trust), basis.likely.to(problem.device))
