@@ -27,7 +27,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "gate": ("psj gate robustness.toml",),
     "card": ("psj card run --out card",),
     "serve": ("psj serve --noise flip:0.1 --port 8000",),
-    "human": ("psj human --help",),
+    "human": ("psj human --images 1 --budget 100 --study my-study",),
 }
 EXIT_CODES = (
     "Exit codes: 0 done; 2 wrong input; 130 stopped by Ctrl-C; 143 stopped by SIGTERM. "

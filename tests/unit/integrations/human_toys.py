@@ -51,7 +51,7 @@ def attack(oracle: Oracle, budget: int = 40, images: int = 1) -> psj.Report:
         starts=what.starts,
         budget=budget,
         verdict=4,
-        hooks=psj.Hooks(keep_interrupted=False),
+        hooks=psj.Hooks(keep_interrupted=False, on_step=getattr(oracle, "show_step", None)),
     )
 
 

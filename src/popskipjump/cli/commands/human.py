@@ -145,7 +145,7 @@ class _Worker(threading.Thread):
                 verdict=10,
                 image_ids=None,
                 keep_trace=False,
-                hooks=Hooks(keep_interrupted=False),
+                hooks=Hooks(keep_interrupted=False, on_step=self.study.show_step),
             )
             people = self.study.people()
             spec = {"attack": self.attack, "budget": self.budget, "seed": self.seed, "model": "people"}

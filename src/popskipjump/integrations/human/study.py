@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from popskipjump.attacks import Snapshot
 from popskipjump.errors import InputError
 from popskipjump.integrations.human.answers import (
     CATCH,
@@ -138,8 +139,6 @@ class Study:
                 self._points[key] = point
                 if key not in self._answers:
                     self._waiting[key] = point
-                else:
-                    self._note_best(self._answers[key], point)
             self._change.notify_all()
             while any(key in self._waiting for key in keys):
                 if self._closed:
@@ -194,7 +193,7 @@ class Study:
             self._last[str(person)] = question.picture
             if question.kind == QUERY:
                 self._answers[place] = reply
-                self._note_best(reply, self._waiting.pop(place))
+                del self._waiting[place]
                 self._change.notify_all()
             return True
 
@@ -211,6 +210,16 @@ class Study:
         with self._change:
             self.report = report
             self._change.notify_all()
+
+    def show_step(self, step: Snapshot) -> None:
+        """For `Hooks.on_step`: the border that the attack has found so far is the current best on the page.
+
+        Single answers would not do: one mistake at the original itself would be the best for ever.
+        """
+        with self._change:
+            for image, distance, point in zip(step.image_id, step.border.distance, step.border.point, strict=True):
+                shape = self.material.images.shape[1:]
+                self._best[int(image)] = (float(distance), point.detach().cpu().numpy().reshape(shape))
 
     def people(self) -> dict[str, Any]:
         """Attention of each person, and the disagreement of all."""
@@ -273,14 +282,6 @@ class Study:
     def _progress(self) -> dict[str, Any]:
         total = self.budget * len(self.material.images)
         return {"answered": len(self._answers), "left": max(0, total - len(self._answers)), "total": total}
-
-    def _note_best(self, reply: Reply, point: np.ndarray) -> None:
-        """Keep the nearest picture that was called something else."""
-        distance = float(np.linalg.norm((point - self.material.images[reply.image]).ravel()))
-        if reply.answer != UNSURE and self._is_other(reply):
-            before = self._best.get(reply.image)
-            if before is None or distance < before[0]:
-                self._best[reply.image] = (distance, point)
 
     def _best_of(self, image: int) -> dict[str, Any] | None:
         best = self._best.get(image)

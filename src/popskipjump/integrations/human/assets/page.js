@@ -31,10 +31,10 @@ function showQuestion(state) {
   const best = state.best;
   find("best-figure").hidden = !best;
   if (best) find("best").src = best.picture;
-  find("best-text").textContent = best ? "nearest so far" : "";
+  find("best-text").textContent = best ? "border so far" : "";
   find("best-line").textContent = best
-    ? `Nearest picture called something else so far: distance ${best.distance}.`
-    : "No picture was called something else so far.";
+    ? `The border so far: pictures become something else at a distance of ${best.distance}.`
+    : "The border is not known yet.";
   const classes = find("classes");
   if (classes.childElementCount !== state.classes.length) {
     classes.replaceChildren(
