@@ -16,10 +16,20 @@ from popskipjump.metrics import adversarial_accuracy
 from popskipjump.questions.answer import Chart, Line, Page, Table, in_words
 from popskipjump.questions.intervals import Interval, checked_confidence, median_interval
 from popskipjump.rng import Key, normal
+from popskipjump.types import Status
 
 _RESAMPLES = 1000
 _JUMP = 0.4  # of 1/n; chosen by simulation, see `python benchmarks/questions.py bands`
 _PLACES = 400
+NOT_MEASURED = (
+    Status.ORACLE_FAILED,
+    Status.BUDGET_TOO_SMALL,
+    Status.BAD_LABEL,
+    Status.BAD_START,
+    Status.NO_SIGNAL,
+    Status.INTERRUPTED,
+    Status.RUNNING,
+)  # of such images nothing is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,21 +132,29 @@ def _width(each: np.ndarray, accuracy: np.ndarray, confidence: float, key: Key) 
 
 
 def curve_of(source: Any, eta: Sequence[float] = (), confidence: float = 0.95) -> RobustAccuracy:
-    """The curve of a `Report` or of a kept run (`RunData`): robust accuracy from distances and verdicts."""
+    """The curve of a `Report` or of a kept run (`RunData`): robust accuracy from distances and verdicts.
+
+    Images that could not be measured, for example as the classifier failed on them, are left out, and the title says
+    how many.
+    """
     verdict = getattr(source, "verdict", None)
     if verdict is not None:
         share = np.asarray(verdict.probability, dtype=np.float64)
     else:
         share = np.asarray(getattr(source, "verdict_probability", np.full(len(source.distances), np.nan)))
+    known = np.array([status not in NOT_MEASURED for status in source.status])
+    lost = int((~known).sum())
+    if known.sum() < 2:
+        raise InputError(f"{lost} of {len(known)} images could not be measured: a curve needs at least 2 that were.")
     spec = getattr(source, "spec", None)
     norm = source.norm.name if spec is None else spec.norm
     return robust_accuracy(
-        source.distances,
-        p_true_adversarial=np.where(np.isnan(share), 0.0, 1 - share),
+        source.distances[known],
+        p_true_adversarial=np.where(np.isnan(share), 0.0, 1 - share)[known],
         eta=eta,
         confidence=confidence,
         norm=norm,
-        title=source.title if spec is None else spec.words,
+        title=(source.title if spec is None else spec.words) + (f"; left out: {lost} not measured" if lost else ""),
     )
 
 

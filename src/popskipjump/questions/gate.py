@@ -13,7 +13,7 @@ import numpy as np
 
 from popskipjump.errors import DataError, InputError
 from popskipjump.questions.answer import Chart, Line, Page, Table, in_words
-from popskipjump.questions.curve import robust_accuracy
+from popskipjump.questions.curve import NOT_MEASURED, robust_accuracy
 from popskipjump.questions.gate_spec import GateSpec, read_gate
 from popskipjump.questions.intervals import Interval, bootstrap, median_interval, proportion
 from popskipjump.rng import Key
@@ -60,6 +60,7 @@ class GateResult:
     distances: np.ndarray  # (B,)
     queries: int
     norm: str
+    unmeasured: int  # images that the classifier failed on, or that the budget did not suffice for
 
     name = "gate"
 
@@ -103,23 +104,33 @@ def gate(
 def judge(spec: GateSpec, data: RunData, baseline: Baseline | None = None) -> GateResult:
     """Judge a run that is there."""
     limits, level, far = spec.limits, spec.limits.confidence, data.distances
+    # What was not measured may be anything: it counts as 0 below and as infinite above.
+    unknown = np.array([status in NOT_MEASURED for status in data.status])
+    least, most = np.where(unknown, 0.0, far), np.where(unknown, math.inf, far)
     judged = []
     if limits.median_distance is not None:
-        judged.append(_judged("median distance", limits.median_distance, median_interval(far, level)))
+        medians = [median_interval(values, level) for values in (far, least, most)]
+        judged.append(_judged("median distance", limits.median_distance, _spanned(*medians)))
     for limit in limits.robust_accuracy:
-        share = proportion(int((far > limit.eta).sum()), len(far), level)
-        judged.append(_judged(f"robust accuracy at {limit.eta:g}", limit.at_least, share))
+        shares = [proportion(int((v > limit.eta).sum()), len(v), level) for v in (far, least, most)]
+        judged.append(_judged(f"robust accuracy at {limit.eta:g}", limit.at_least, _spanned(*shares)))
     if limits.median_over_baseline is not None and baseline is not None:
         before = dict(zip(baseline.image_ids.tolist(), baseline.distances.tolist(), strict=True))
         old = np.array([before[image] for image in data.image_ids.tolist()])
-        ratio = bootstrap(_ratios(far, old), _medians, Key(data.spec.seed).child("gate"), level)
-        judged.append(_judged("median distance over the baseline's", limits.median_over_baseline, ratio))
+        key = Key(data.spec.seed).child("gate")
+        ratios = [bootstrap(_ratios(values, old), _medians, key, level) for values in (far, least, most)]
+        judged.append(_judged("median distance over the baseline's", limits.median_over_baseline, _spanned(*ratios)))
     codes = {item.code for item in judged}
     code = WORSE if WORSE in codes else UNDECIDED if UNDECIDED in codes else PASS
     return GateResult(
         code, OUTCOMES[code], tuple(judged), level, str(data.folder), data.spec.words, data.image_ids, far,
-        int(data.queries.sum()), data.spec.norm,
+        int(data.queries.sum()), data.spec.norm, int(unknown.sum()),
     )  # fmt: skip
+
+
+def _spanned(value: Interval, least: Interval, most: Interval) -> Interval:
+    """One interval of three: of the values, and with unmeasured ones at either end."""
+    return Interval(value.value, least.low, most.high)
 
 
 def _judged(name: str, at_least: float, measured: Interval) -> Judged:
@@ -196,6 +207,10 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     write_whole(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode("utf-8"))
 
 
+def _left_open(count: int, run: str) -> tuple[str]:
+    return (f"{count} images could not be measured: they count as 0 below and as infinite above. See {run}.",)
+
+
 def _page(answer: GateResult) -> Page:
     rows = tuple(
         (item.limit, f"at least {item.at_least:g}", str(item.measured), OUTCOMES[item.code]) for item in answer.limits
@@ -210,6 +225,7 @@ def _page(answer: GateResult) -> Page:
             *(f"{row[0]}: {row[2]}, limit {row[1]}: {row[3]}." for row in rows),
             f"{len(answer.distances)} images, {answer.queries:,} queries; {answer.words}; intervals at "
             f"{100 * answer.confidence:g}% for each limit.",
+            *(_left_open(answer.unmeasured, answer.run) if answer.unmeasured else ()),
         ),
         charts=(Chart("Robust accuracy, with its band", f"eta ({answer.norm})", "robust accuracy", (line,)),),
         tables=(Table("Limits", ("limit", "required", "measured", "outcome"), rows),),

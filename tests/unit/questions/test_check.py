@@ -123,7 +123,8 @@ def test_more_noise_is_predicted_to_need_more_queries() -> None:
 
 def test_a_nearer_distance_is_predicted_to_need_more_queries() -> None:
     images, labels = torch.tensor([[0.2] * 8, [0.8] * 8]), [0, 1]
-    checked = [check(psj.Plane(torch.ones(8), 4.0), images, labels, distance=far) for far in (0.8, 0.5, 0.02)]
+    plane = psj.Plane(torch.ones(8), 4.0)
+    checked = [check(plane, images, labels, noise="flip:0.3", distance=far) for far in (0.8, 0.3, 0.02)]
     low, high, out_of_reach = (answer.forecasts[0].queries for answer in checked)
     assert low.value < high.value
     assert out_of_reach.high == np.inf
@@ -132,7 +133,8 @@ def test_a_nearer_distance_is_predicted_to_need_more_queries() -> None:
 
 def test_a_prediction_is_held_against_a_run() -> None:
     images, labels = 0.1 + 0.3 * torch.rand(6, 30, generator=torch.Generator().manual_seed(2)), [0] * 6
-    plane, counts = psj.Plane(torch.ones(30), 15.0), []
+    plane = psj.Plane(torch.ones(30), 15.0)
+    counts: list[int] = []
     answer = check(
         plane, images, labels, noise="flip:0.05", run=600, run_attacks=("qsj", "psj"), on_queries=counts.append
     )

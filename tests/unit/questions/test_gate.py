@@ -31,6 +31,15 @@ def near():
     return labels
 
 
+def failing():
+    def labels(batch):
+        if (batch.reshape(len(batch), -1)[:, :2] < 0.12).all(axis=1).any():
+            raise ValueError("too dark")
+        return (batch.reshape(len(batch), -1).sum(axis=1) > 4.0).astype(np.int64)
+
+    return labels
+
+
 def nearer():
     return lambda batch: (batch.reshape(len(batch), -1).sum(axis=1) > 2.8).astype(np.int64)
 """
@@ -121,6 +130,15 @@ def test_a_gate_is_read_from_toml(folder: Path) -> None:
         encoding="utf-8",
     )
     assert gate(path, folder / "runs").code == 0
+
+
+def test_images_that_the_classifier_fails_on_never_make_a_gate_pass(folder: Path) -> None:
+    limits = {"robust_accuracy": [{"eta": 0.01, "at_least": 0.6}]}
+    assert gate(_spec(folder, limits), folder / "runs").code == 0
+    answer = gate(_spec(folder, limits, "failing"), folder / "runs")
+    assert answer.unmeasured > 0
+    assert answer.code == 3
+    assert "could not be measured" in str(answer)
 
 
 @pytest.mark.parametrize(

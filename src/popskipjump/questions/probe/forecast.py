@@ -26,20 +26,22 @@ class _Law(NamedTuple):
 
 _LAWS = {
     "qsj": _Law(1000, 0.5, 2.0, 45, 4, 7),  # more where inputs are no pictures, and it cannot use their smoothness
-    "psj": _Law(13_400, 0.0, 4.6, 45, 3, 3),
+    "psj": _Law(18_000, 0.75, 4.6, 45, 4, 4),
 }
 FORECAST = tuple(_LAWS)
+_FEWEST = Interval(40, 10, 100)  # queries of any attack: image, starting point and first search
 # A distance over that of the border on the line to another class, and the share of the queries above after which the
-# median image is as near: the 5%, 50% and 95% quantiles over the problems of `python benchmarks/questions.py forecast`.
-_REACH = np.array([0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
+# median image is as near: about the 5%, 50% and 95% quantiles over the problems of benchmarks/results/questions.md.
+_REACH = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9])
 _SHARE = np.array([
-    [math.inf, math.inf, math.inf],
-    [0.6, math.inf, math.inf],
-    [0.3, 0.8, math.inf],
-    [0.2, 0.5, math.inf],
-    [0.1, 0.2, 0.6],
-    [0.05, 0.1, 0.3],
-    [0.02, 0.05, 0.1],
+    [0.15, math.inf, math.inf],
+    [0.07, math.inf, math.inf],
+    [0.025, 1.5, math.inf],
+    [0.025, 0.6, math.inf],
+    [0.02, 0.35, math.inf],
+    [0.02, 0.22, math.inf],
+    [0.015, 0.12, 1.5],
+    [0.012, 0.1, 0.5],
 ])  # fmt: skip
 
 
@@ -73,7 +75,8 @@ def forecast(
     )
     base = law.base * math.pow(dimension / _DIMENSION, law.by_dimension)
     below, part, above = (1 / law.below, 1.0, law.above) if reach is None else _shares(reach)
-    queries = Interval(base * value * part, base * low * below, base * high * above)
+    needed = (base * value * part, base * low * below, base * high * above)
+    queries = Interval(*(max(pair) for pair in zip(needed, _FEWEST, strict=True)))
     return Forecast(attack, queries, Interval(value, low, high))
 
 

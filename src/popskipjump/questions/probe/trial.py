@@ -22,6 +22,7 @@ class Trial(NamedTuple):
     needed: np.ndarray  # (n,) queries of each image until the goal; inf where it was not reached
     distances: np.ndarray  # (n,) L2 distances at the end
     queries: int  # of the run
+    distance: float | None  # the goal; None: `NEARLY` times the last distance
 
     @property
     def median(self) -> float:
@@ -30,9 +31,11 @@ class Trial(NamedTuple):
 
     def agrees(self, predicted: Forecast) -> bool | None:
         """Whether the run lies within the predicted interval; None if it was too short to tell."""
-        low, high = predicted.queries.low, predicted.queries.high
+        value, low, high = predicted.queries
         if math.isinf(self.median):
             return None if high > self.budget else False
+        if self.distance is None and self.budget < value:
+            return None  # the last distance may be far from the nearest
         return bool(low <= self.median <= high)
 
 
@@ -78,4 +81,4 @@ def try_out(
     near = (far <= goal) & usable
     asked = report.trace.queries.numpy()[near.argmax(axis=0), np.arange(len(rows))]
     needed = np.where(near.any(axis=0), asked, np.inf).astype(np.float64)
-    return Trial(attack, budget, needed, np.asarray(report.distances), int(report.queries.sum()))
+    return Trial(attack, budget, needed, np.asarray(report.distances), int(report.queries.sum()), distance)
