@@ -24,7 +24,7 @@ PACKAGE = "popskipjump"
 LAYERS = (
     ("errors",),
     ("types",),
-    ("rng", "geometry", "elementwise", "npz"),
+    ("rng", "geometry", "elementwise", "npz", "memory"),
     ("sigmoid", "oracles"),
     ("adapters",),
     ("noise", "attacks", "space"),

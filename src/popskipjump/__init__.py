@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         evaluate,
     )
     from popskipjump.integrations.http import Endpoint
+    from popskipjump.memory import keep_memory
     from popskipjump.oracles import (
         Classifier,
         FunctionModel,
@@ -101,6 +102,7 @@ _HOMES = {
         "evaluate",
     ),
     "integrations.http": ("Endpoint",),
+    "memory": ("keep_memory",),
     "oracles": (
         "Classifier",
         "FunctionModel",
@@ -170,6 +172,7 @@ __all__ = [
     "curve_of",
     "evaluate",
     "gate",
+    "keep_memory",
     "load",
     "noise",
     "robust_accuracy",

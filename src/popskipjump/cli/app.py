@@ -24,6 +24,7 @@ from popskipjump.cli.questions.check import check
 from popskipjump.cli.questions.compare import compare
 from popskipjump.cli.questions.curve import ManyValues, curve
 from popskipjump.cli.questions.gate import gate
+from popskipjump.memory import keep_memory
 
 app = typer.Typer(
     name="psj",
@@ -80,4 +81,5 @@ def _options(
 
 def main() -> None:
     """Entry point of the command `psj`."""
+    keep_memory()  # before the first large allocation
     app()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ from popskipjump.cli.inputs import Selection, load_images, load_model
 from popskipjump.cli.output import folder_for
 from popskipjump.cli.progress import Bar
 from popskipjump.cli.space import loading_bounds, space_arguments
+from popskipjump.evaluation.hooks import BORDER_ROWS
 from popskipjump.evaluation.spaced_report import SpacedReport
 from popskipjump.runs.collect import collect, source_of
 from popskipjump.runs.engine import Engine
 from popskipjump.runs.keep import evaluate_in, report_of, write_report, write_results
 
+_USUAL = 13_000  # queries of an image, for attacks without a budget
 NOISE = "noise"  # of --starts
 PASSED = ("attack", "noise", "norm", "votes", "iterations", "budget", "seed", "stop_distance", "verdict")
 
@@ -47,8 +50,9 @@ def attack_at_once(
     limits = loading_bounds(columns, given["bounds"])
     chosen = _chosen(given, limits)
     within = space_arguments(columns, mask, given["scale"], given["bounds"], chosen)
-    network = load_model(given["model"], given["weights"])
-    with Bar(notes()) as bar, _whose_images(given, chosen.images.shape[1:]):
+    network = load_model(given["model"], given["weights"], optimize=given["optimize"])
+    after = BORDER_ROWS / (given["budget"] or _USUAL)  # border distances take so much longer
+    with Bar(notes(), 1.0 + after) as bar, _whose_images(given, chosen.images.shape[1:]):
         bar.stage(f"{given['attack']}, {len(chosen.images)} images")
         spaced = any(within[name] is not None for name in ("space", "mask", "scale"))
         asked = evaluate if spaced else at_once(network, len(chosen.images))
@@ -61,7 +65,11 @@ def attack_at_once(
             image_ids=chosen.image_ids,
             keep_trace=False,
             retry=retry,
-            hooks=Hooks(on_progress=bar.iteration, on_queries=bar.queries),
+            hooks=Hooks(
+                on_progress=bar.iteration,
+                on_queries=bar.queries,
+                on_border=partial(bar.within, "border distances", after),
+            ),
             **{name: given[name] for name in PASSED},
             **within,
         )
@@ -129,7 +137,13 @@ def _collected(
     data, model = given["data"], given["model"]
     dataset = "mnist" if data is None else "file"
     source = source_of(
-        dataset, data, model or "mnist-cnn", given["weights"], given["bounds"], targeted=given["targeted"]
+        dataset,
+        data,
+        model or "mnist-cnn",
+        given["weights"],
+        given["bounds"],
+        targeted=given["targeted"],
+        optimize=given["optimize"],
     )
     source = replace(source, retry=retry)
     wanted = _wanted(given, source.labels)
@@ -160,7 +174,7 @@ def _collected(
 def _served(out: Path, given: dict[str, Any], bar: Bar, retry: Retry | None) -> Report:
     """A run on a server, which is known by its address; the same command goes on with it."""
     chosen = _chosen(given, given["bounds"])
-    network = load_model(given["model"], given["weights"])
+    network = load_model(given["model"], given["weights"], optimize=given["optimize"])
     bar.stage(f"{given['attack']}, {len(chosen.images)} images")
     try:
         return evaluate_in(

@@ -11,6 +11,7 @@ import torch
 from popskipjump import Pool, zoo
 from popskipjump.cli.endpoint import is_address, remote_model
 from popskipjump.errors import InputError
+from popskipjump.oracles import TorchModel
 from popskipjump.runs.user_model import made_by_user
 from popskipjump.zoo.readers import read_targets
 
@@ -25,8 +26,11 @@ class Selection(NamedTuple):
     pool: Pool | None  # all images of the file; None to start from noise
 
 
-def load_model(place: str | None, weights: Path | None) -> Any:
-    """The embedded network, a server's oracle, or what `file.py:factory` returns, with weights if there are any."""
+def load_model(place: str | None, weights: Path | None, *, optimize: bool = True) -> Any:
+    """The embedded network, a server's oracle, or what `file.py:factory` returns, with weights if there are any.
+
+    Torch modules answer through a frozen, fused copy, unless `optimize` is false.
+    """
     if place is not None and is_address(place):
         return remote_model(place)
     model = zoo.mnist_model() if place is None else made_by_user(place)
@@ -35,7 +39,7 @@ def load_model(place: str | None, weights: Path | None) -> Any:
         if not isinstance(module, torch.nn.Module):
             raise InputError(f"--weights fill torch modules, and {place} returned {type(model).__name__}.")
         zoo.load_weights(module, weights)
-    return model
+    return TorchModel(model, optimize=True) if optimize and isinstance(model, torch.nn.Module) else model
 
 
 def load_images(

@@ -87,12 +87,22 @@ class Bar:
         """After a part of the stage, in [0, 1]."""
         self._bar.update(self._task, completed=self._before + self._stage * share)
 
+    def within(self, name: str, work: float, share: float) -> None:
+        """A part of a stage that begins when it is first heard of: where it is."""
+        if self._bar.tasks[0].description != name:
+            self.stage(name, work)
+        self.share(share)
+        self._say_at_times()
+
     def queries(self, count: int) -> None:
         """After a call to the classifier; see `evaluate(on_queries=)`."""
         if not self.asked:  # what is wrong with the input has been said by now
             self._bar.start_task(self._task)
             self._bar.start()
         self.asked += count
+        self._say_at_times()
+
+    def _say_at_times(self) -> None:
         if not self._console.is_terminal and self._clock() - self._said >= _QUIET:
             self._say()
 
@@ -105,4 +115,4 @@ class Bar:
 
     def done(self) -> None:
         """Fill the bar."""
-        self._bar.update(self._task, completed=self._before + self._stage)
+        self._bar.update(self._task, completed=self._bar.tasks[0].total)

@@ -163,7 +163,7 @@ def _evaluate(
     judged = verdict_anytime(result.yes, result.asked)
     if problem.verdict and result.error is None:
         judged = judge(problem, result.points, result.status, problem.verdict, hooks.keep_interrupted)
-    report = _report_of(case, problem, result, judged, _title(attack, noise, votes), stop_distance)
+    report = _report_of(case, problem, result, judged, _title(attack, noise, votes), stop_distance, hooks)
     report.warnings.extend(warnings_of_noise(report, case.config, votes, ours=noise is not None))
     if result.error is not None:
         result.error.report = report
@@ -298,7 +298,13 @@ def _attacked(
 
 
 def _report_of(
-    case: _Case, problem: Problem, result: AttackResult, judged: Verdict, title: str, stop_distance: float | None
+    case: _Case,
+    problem: Problem,
+    result: AttackResult,
+    judged: Verdict,
+    title: str,
+    stop_distance: float | None,
+    hooks: Hooks,
 ) -> Report:
     """Everything that was found, as NumPy arrays."""
     points = result.points.reshape(case.batch.shape)
@@ -313,7 +319,7 @@ def _report_of(
         status=result.status,
         messages=dict(problem.failed),
         warnings=result.warnings + warnings_of(result, stop_distance, getattr(case.oracle, "model", None)),
-        border_distances=_border_distances(problem, case, points, result),
+        border_distances=_border_distances(problem, case, points, result, hooks),
         verdict=judged,
         sigmoid=result.estimate,
         probes=None if result.probes is None else Probes.of(result.probes),
@@ -334,11 +340,20 @@ def _title(attack: str | AttackConfig, noise: str | NoiseModel | None, votes: in
     return f"{name}{voting}, noise {describe(noise)}"
 
 
-def _border_distances(problem: Problem, case: _Case, points: Tensor, result: AttackResult) -> np.ndarray | None:
+def _border_distances(
+    problem: Problem, case: _Case, points: Tensor, result: AttackResult, hooks: Hooks
+) -> np.ndarray | None:
     if problem.white_box is None or result.error is not None:  # it cannot be asked
         return None
     distance = border_distance(
-        problem.white_box, case.batch, points, case.truth, problem.norm, bounds=problem.bounds, targets=case.goal
+        problem.white_box,
+        case.batch,
+        points,
+        case.truth,
+        problem.norm,
+        bounds=problem.bounds,
+        targets=case.goal,
+        on_rows=hooks.counted_borders(len(case.batch)),
     )
     found = distance.to("cpu", torch.float64).numpy()
     for row, state in enumerate(result.status):

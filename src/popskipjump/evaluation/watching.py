@@ -39,12 +39,18 @@ class Watch:
             if given.on_queries is not None:
                 given.on_queries(count)
 
+        def on_border(share: float) -> None:
+            self._step = f"border distances, {share:.0%}"
+            self._tell()
+            if given.on_border is not None:
+                given.on_border(share)
+
         def on_progress(progress: Progress) -> None:
             self._step = f"step {progress.iteration}, {progress.images} images under way"
             if given.on_progress is not None:
                 given.on_progress(progress)
 
-        return replace(given, on_queries=on_queries, on_progress=on_progress)
+        return replace(given, on_queries=on_queries, on_progress=on_progress, on_border=on_border)
 
     def _tell(self) -> None:
         if self._clock() - self._said >= (LIVE if self._live else LOG):

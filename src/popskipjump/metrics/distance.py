@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -30,6 +31,7 @@ class _Rays:
     points: Tensor  # (B, d)
     shape: tuple[int, ...]  # of one input
     bounds: Bounds
+    on_rows: Callable[[int], None] | None = None
 
     def at(self, rows: Tensor, position: Tensor) -> Tensor:
         """Points on rays at given positions (0: the original, 1: the point): `(R,)`, `(R,)` -> `(R, d)`."""
@@ -45,6 +47,8 @@ class _Rays:
             part = slice(start, start + size)
             inputs = self.at(rows[part], position[part]).reshape(-1, *self.shape).to(device)
             found[part] = self.criterion.decide(self.white_box.labels(inputs).to(rows.device), rows[part])
+            if self.on_rows is not None:
+                self.on_rows(len(inputs))
         return found
 
 
@@ -61,6 +65,7 @@ def border_distance(
     steps: int = 64,
     reach: float | None = None,
     bisections: int = 20,
+    on_rows: Callable[[int], None] | None = None,
 ) -> Tensor:
     """Distance from each original to the first change of the noiseless decision on the ray through its point.
 
@@ -80,6 +85,7 @@ def border_distance(
         reach: how far the ray is followed, as a multiple of the point's own distance. None evaluates even steps up to
             twice the distance, and then geometrically growing steps until all coordinates are at the bounds.
         bisections: number of halvings of the first interval with a change.
+        on_rows: called with the number of inputs after every call of the white box.
 
     Returns:
         `(B,)`: `inf` where the ray meets no boundary (also where the point equals the original, or is not finite), 0
@@ -93,7 +99,7 @@ def border_distance(
     device = original.device
     criterion = Untargeted(labels.to(device)) if targets is None else Targeted(targets.to(device))
     shape = tuple(original.shape[1:])
-    rays = _Rays(white_box, criterion, original.flatten(1), points.flatten(1), shape, limits)
+    rays = _Rays(white_box, criterion, original.flatten(1), points.flatten(1), shape, limits, on_rows)
 
     everyone = torch.arange(len(original), device=device)
     wrong = rays.adversarial(everyone, torch.zeros_like(everyone, dtype=original.dtype))

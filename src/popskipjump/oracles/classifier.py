@@ -13,12 +13,13 @@ from torch import Tensor, nn
 from popskipjump.errors import InputError, OracleError
 from popskipjump.oracles.answers import best_class, ends_in_sigmoid, is_one_probability, logits_in, opened, own_array
 from popskipjump.oracles.base import Ticket
+from popskipjump.oracles.memory import CallSize, in_calls
 from popskipjump.oracles.speed import FastForward
 from popskipjump.rng import Key
 
 MAX_ROWS = 2048  # larger batches spend their time in memory allocation
 CPU_ROWS = 512  # and on a CPU these do already: the allocator returns large blocks to the system after every layer
-_CHUNK_BYTES = 64 << 20
+_CHUNK_BYTES = 16 << 20  # of inputs; torch modules limit the memory of their layers, too
 _ONE_NUMBER = (
     "the module returns one number for each input, taken for a logit (class 1 above 0), and all of the first lie in "
     '[0, 1]. If they are probabilities, pass TorchModel(module, output="probability").'
@@ -158,6 +159,7 @@ class TorchModel:
         self.probability = output == "probability" or ends_in_sigmoid(module)
         self.classes: int | None = None
         self.forward: Callable[[Tensor], Any] = FastForward(self.module) if optimize else self.module
+        self._size = CallSize(self.module)
 
     @property
     def plain(self) -> TorchModel:
@@ -171,6 +173,10 @@ class TorchModel:
         """`(M, *S)` -> `(M, K)`."""
         if self.output == "labels":
             raise InputError("this model gives labels only; logits are needed here.")
+        return self._logits(points) if torch.is_grad_enabled() else in_calls(self._size, self._logits, points)
+
+    def _logits(self, points: Tensor) -> Tensor:
+        """The same in one call."""
         # The frozen copy has no gradient.
         answer = (self.module if torch.is_grad_enabled() else self.forward)(self._cast(points))
         logits = logits_in(answer, points.shape[0], self.probability)
@@ -200,8 +206,12 @@ class TorchModel:
         """See `WhiteBox`."""
         with torch.set_grad_enabled(False):  # cheaper than no_grad, and part of every call
             if self.output == "labels":
-                return checked_labels(self.forward(self._cast(points)), len(points)).to(self.device)
+                return in_calls(self._size, self._labels, points)
             return self.logits(points).argmax(dim=1)
+
+    def _labels(self, points: Tensor) -> Tensor:
+        """What a module that answers with labels says, in one call."""
+        return checked_labels(self.forward(self._cast(points)), len(points)).to(self.device)
 
     def log_probs(self, points: Tensor) -> Tensor:
         """See `WhiteBox`."""

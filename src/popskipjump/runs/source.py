@@ -50,6 +50,7 @@ class Place(NamedTuple):
     data: str | None  # folder or npz file
     model: str | None  # "file.py:factory" with its path, or the name of a network
     weights: str | None  # safetensors file
+    optimize: bool = True  # whether a torch module answers through a frozen copy
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +115,7 @@ def source_of(
     bounds: tuple[float, float] = (0.0, 1.0),
     *,
     targeted: bool = False,
+    optimize: bool = True,
 ) -> Source:
     """Read images and a model.
 
@@ -125,6 +127,7 @@ def source_of(
         weights: safetensors file; "mnist-cnn" has its own.
         bounds: smallest and largest value of an input coordinate.
         targeted: whether to read the array `targets` of an npz file, too.
+        optimize: ask a torch module through a frozen, fused copy.
 
     Raises:
         InputError: something is missing, or does not hold what its format promises.
@@ -136,8 +139,8 @@ def source_of(
     name = model or MODELS[dataset]
     if name is None:
         raise InputError("images of a file need a model: pass one of the networks' names, or file.py:factory.")
-    network, digest = _read_model(name, None if weights is None else Path(weights))
-    place = Place(dataset, _absolute(data_dir), _absolute_model(name), _absolute(weights))
+    network, digest = _read_model(name, None if weights is None else Path(weights), optimize)
+    place = Place(dataset, _absolute(data_dir), _absolute_model(name), _absolute(weights), optimize)
     embedded = dataset == "mnist" and data_dir is None
     return Source(
         dataset=dataset,
@@ -162,7 +165,7 @@ def model_at(place: Place) -> tuple[Any, str]:
     """
     if place.model is None:
         raise InputError("this model was passed from Python: it cannot be built from a name.")
-    return _read_model(place.model, None if place.weights is None else Path(place.weights))
+    return _read_model(place.model, None if place.weights is None else Path(place.weights), place.optimize)
 
 
 def digest_of(*arrays: np.ndarray) -> str:
@@ -192,10 +195,10 @@ def _read_images(
     return zoo.read_mnist(data_dir) if dataset == "mnist" else zoo.read_cifar10(data_dir)
 
 
-def _read_model(name: str, weights: Path | None) -> tuple[Any, str]:
+def _read_model(name: str, weights: Path | None, optimize: bool) -> tuple[Any, str]:
     """The model, and a digest of all that its answers follow from."""
     if name == "mnist-cnn" and weights is None:
-        return TorchModel(zoo.mnist_model(), optimize=True), EMBEDDED
+        return TorchModel(zoo.mnist_model(), optimize=optimize), EMBEDDED
     parts: list[np.ndarray] = []
     if ":" in name:
         made = made_by_user(name)
@@ -209,7 +212,7 @@ def _read_model(name: str, weights: Path | None) -> tuple[Any, str]:
         parts += [value.detach().cpu().numpy() for _, value in sorted(module.state_dict().items())]
     elif weights is not None:
         raise InputError(f"weights fill torch modules, and {name} returned {type(made).__name__}.")
-    return TorchModel(made, optimize=True) if isinstance(made, nn.Module) else made, digest_of(*parts)
+    return TorchModel(made, optimize=optimize) if isinstance(made, nn.Module) else made, digest_of(*parts)
 
 
 def _network(name: str, weights: Path | None) -> nn.Module:

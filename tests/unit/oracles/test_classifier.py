@@ -71,7 +71,7 @@ def test_no_labels_for_no_inputs_are_fine() -> None:
 
 def test_chunks_shrink_with_the_size_of_an_input() -> None:
     assert chunk_rows(784) == 2048
-    assert chunk_rows(150_528) == (64 << 20) // (4 * 150_528)
+    assert chunk_rows(150_528) == (16 << 20) // (4 * 150_528)
     assert chunk_rows(10**9) == 1
 
 

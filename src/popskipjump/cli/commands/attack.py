@@ -71,6 +71,12 @@ Threads = Annotated[
     int,
     typer.Option(min=1, help="Number of torch threads. One is fastest for small networks, whose calls are short."),
 ]
+Optimize = Annotated[
+    bool,
+    typer.Option(
+        help="Ask a torch module through a frozen, fused copy, which is checked against it and answers alike, faster."
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -117,6 +123,7 @@ def attack(
     columns: Columns = None,
     seed: Seed = 0,
     threads: Threads = 1,
+    optimize: Optimize = True,
     engine: Name = None,
     address: Address = None,
     workers: Workers = None,
