@@ -29,7 +29,7 @@ class CallSize:
             return self.rows
         return max(1, _FIRST_BYTES // max(4 * points[:1].numel(), 1))
 
-    def measured(self, call: Callable[[Tensor], Any], points: Tensor) -> Any:
+    def measured(self, call: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
         """What a call answers; the first one is measured."""
         if self.rows is not None or not len(points):
             return call(points)
@@ -41,7 +41,7 @@ class CallSize:
 
         def look(_: nn.Module, given: tuple[Any, ...], answer: object) -> None:
             nonlocal widest
-            if not torch.jit.is_tracing():
+            if not torch._C._is_tracing():  # the public name has no types
                 tensors = [value for value in (*given, answer) if isinstance(value, Tensor)]
                 widest = max(widest, sum(value.numel() * value.element_size() for value in tensors) / max(rows, 1))
 

@@ -22,7 +22,8 @@ class Wide(nn.Module):
 
     def forward(self, points: Tensor) -> Tensor:
         self.rows.append(len(points))
-        return self.layer(points).mean(dim=(2, 3))
+        answer: Tensor = self.layer(points).mean(dim=(2, 3))
+        return answer
 
 
 def images(count: int, side: int) -> Tensor:
