@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,12 +29,12 @@ from popskipjump.evaluation.inputs import (
     starts_of,
     within_budget,
 )
-from popskipjump.evaluation.phases import judge, prepare, warnings_of, warnings_of_noise
+from popskipjump.evaluation.phases import border_distances, judge, prepare, warnings_of, warnings_of_noise
 from popskipjump.evaluation.report import Probes, Report
 from popskipjump.evaluation.spaced import evaluate_in_space, wants_space
 from popskipjump.evaluation.watching import Watch
 from popskipjump.geometry import Norm, norm_of
-from popskipjump.metrics import Verdict, border_distance, verdict_anytime
+from popskipjump.metrics import Verdict, verdict_anytime
 from popskipjump.noise import describe
 from popskipjump.oracles import (
     Counted,
@@ -319,7 +318,7 @@ def _report_of(
         status=result.status,
         messages=dict(problem.failed),
         warnings=result.warnings + warnings_of(result, stop_distance, getattr(case.oracle, "model", None)),
-        border_distances=_border_distances(problem, case, points, result, hooks),
+        border_distances=border_distances(problem, case.batch, case.truth, points, result, hooks),
         verdict=judged,
         sigmoid=result.estimate,
         probes=None if result.probes is None else Probes.of(result.probes),
@@ -338,27 +337,3 @@ def _title(attack: str | AttackConfig, noise: str | NoiseModel | None, votes: in
     name = attack if isinstance(attack, str) else type(attack).__name__
     voting = f", {votes} votes" if votes > 1 else ""
     return f"{name}{voting}, noise {describe(noise)}"
-
-
-def _border_distances(
-    problem: Problem, case: _Case, points: Tensor, result: AttackResult, hooks: Hooks
-) -> np.ndarray | None:
-    if problem.white_box is None or result.error is not None:  # it cannot be asked
-        return None
-    distance = border_distance(
-        problem.white_box,
-        case.batch,
-        points,
-        case.truth,
-        problem.norm,
-        bounds=problem.bounds,
-        targets=case.goal,
-        on_rows=hooks.counted_borders(len(case.batch)),
-    )
-    found = distance.to("cpu", torch.float64).numpy()
-    for row, state in enumerate(result.status):
-        if state is Status.MISCLASSIFIED:  # no ray to follow: the answers are wrong at the image itself
-            found[row] = 0.0
-        elif not np.isfinite(float(result.distances[row])):
-            found[row] = np.inf
-    return np.asarray(found)

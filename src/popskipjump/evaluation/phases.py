@@ -8,9 +8,10 @@ from torch import Tensor
 
 from popskipjump.attacks import AttackResult, Pool, Problem, find_starts, from_noise, from_pool, majority_adversarial
 from popskipjump.errors import OracleError
+from popskipjump.evaluation.hooks import Hooks
 from popskipjump.evaluation.inputs import AttackConfig
 from popskipjump.evaluation.report import Report
-from popskipjump.metrics import Seen, Verdict, noise_warnings, transition_width, verdict_of
+from popskipjump.metrics import Seen, Verdict, border_distance, noise_warnings, transition_width, verdict_of
 from popskipjump.types import Status
 
 CHECK_VOTES = 5  # votes that decide whether an image, or a starting point, is adversarial
@@ -154,3 +155,28 @@ def warnings_of_noise(report: Report, config: AttackConfig, votes: int, ours: bo
     search = getattr(config.build(report.images[0].size), "search", None)
     expects = votes > 1 or bool(getattr(search, "models_noise", False))
     return noise_warnings(seen, expects, ours)
+
+
+def border_distances(
+    problem: Problem, images: Tensor, truth: Tensor, points: Tensor, result: AttackResult, hooks: Hooks
+) -> np.ndarray | None:
+    """Border distances `(B,)` on the rays of points `(B, *S)`; None where there is no white box to ask."""
+    if problem.white_box is None or result.error is not None:  # it cannot be asked
+        return None
+    distance = border_distance(
+        problem.white_box,
+        images,
+        points,
+        truth,
+        problem.norm,
+        bounds=problem.bounds,
+        targets=problem.targets,
+        on_rows=hooks.counted_borders(len(images)),
+    )
+    found = distance.to("cpu", torch.float64).numpy()
+    for row, state in enumerate(result.status):
+        if state is Status.MISCLASSIFIED:  # no ray to follow: the answers are wrong at the image itself
+            found[row] = 0.0
+        elif not np.isfinite(float(result.distances[row])):
+            found[row] = np.inf
+    return np.asarray(found)
