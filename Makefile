@@ -18,8 +18,9 @@ help: ## list the targets
 demo: $(USER_READY) ## PSJ, HSJ and HSJ with votes on embedded images: a table and two pictures
 	$(BIN)/psj demo
 
-test: check ## style, types and the quick tests
+test: check ## style, types, the quick tests, and attacks under every instruction set of the processor
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
+	$(BIN)/python scripts/test_capabilities.py --quick
 
 test-all: check ## style, types and all tests, those of minutes included
 	$(BIN)/python -m pytest -n 2 --dist worksteal

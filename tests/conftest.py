@@ -1,7 +1,8 @@
-"""What all tests share: one thread, and one real browser."""
+"""What all tests share: the number of threads, and one real browser."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-torch.set_num_threads(1)  # sums have one order, and neighbours on the machine are left in peace
+# One thread leaves the neighbours on the machine in peace; `scripts/test_capabilities.py` tries several.
+torch.set_num_threads(int(os.environ.get("POPSKIPJUMP_TEST_THREADS", "1")))
 
 
 @pytest.fixture(scope="session")

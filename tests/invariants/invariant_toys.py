@@ -7,7 +7,6 @@ from collections import Counter
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import torch
 from present import present
 from torch import Tensor
@@ -155,22 +154,3 @@ def digest(report: Report) -> str:
     for name, value in sorted(parts(report).items()):
         text.update(name.encode() + value)
     return text.hexdigest()
-
-
-def agree(one: dict[str, bytes], other: dict[str, bytes], attack: str) -> bool:
-    """Whether two results of `parts` are equal: to the bit, but for QSJ, whose float32 sums may differ in a last digit.
-
-    What was asked, and how often, is equal for every attack.
-    """
-    if not attack.startswith("qsj"):
-        return one == other
-    for name, mine in one.items():
-        if "queries" in name or name.startswith("phase") or name in ("status", "messages"):
-            if mine != other[name]:
-                return False
-            continue
-        kind = np.float32 if name.endswith("points") else np.float64
-        here, there = (np.frombuffer(text, dtype=kind) for text in (mine, other[name]))
-        if not np.allclose(here, there, rtol=1e-4, atol=1e-5, equal_nan=True):
-            return False
-    return one.keys() == other.keys()

@@ -16,6 +16,7 @@ from popskipjump.errors import OracleError
 from popskipjump.sigmoid import Estimate
 from popskipjump.types import Status
 
+MOST_ITERATIONS = 100_000  # a trace has a row for each
 _SETTLED = 1e-4  # part of the distance that the settle phase may add even without noise
 
 

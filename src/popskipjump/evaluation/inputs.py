@@ -15,6 +15,7 @@ from torch import Tensor
 
 from popskipjump.adapters import recognise
 from popskipjump.attacks import ATTACKS, Attack, Pool, Retry, Settle
+from popskipjump.attacks.base import MOST_ITERATIONS
 from popskipjump.errors import InputError, UnknownNameError
 from popskipjump.noise import noise_of
 from popskipjump.oracles import Classifier, NoiseModel, Oracle, WhiteBox
@@ -24,8 +25,6 @@ from popskipjump.types import Bounds
 
 Array = np.ndarray | Tensor
 
-
-MOST_ITERATIONS = 100_000  # a trace has a row for each
 DEFAULT_ATTACK = "qsj"
 DEFAULT_BUDGET = 1000  # queries per image, for attacks that are measured by a budget: seconds on a small network
 

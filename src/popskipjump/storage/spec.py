@@ -11,8 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from popskipjump.attacks import ATTACKS
+from popskipjump.attacks.base import MOST_ITERATIONS
 from popskipjump.errors import InputError
 from popskipjump.noise import describe
+from popskipjump.oracles.ledger import MOST_QUERIES
+from popskipjump.oracles.wrappers import MOST_VOTES
 from popskipjump.storage.attack_spec import AttackSpec
 from popskipjump.types import Bounds
 
@@ -42,10 +45,11 @@ class RunSpec(BaseModel):
     weights: Name = "embedded"  # digest of the model's weights, or the user's own word for the version of a function
     attack: AttackSpec = Field(default_factory=lambda: AttackSpec.of("psj"))
     noise: str | None = None  # as `noise_of` reads it
-    votes: int = Field(default=1, ge=1)
+    votes: int = Field(default=1, ge=1, le=MOST_VOTES)
     norm: Literal["l2", "linf"] = "l2"
-    iterations: int | None = Field(default=32, ge=0)  # None: until the budget is spent, for attacks that can
-    budget: int | None = Field(default=None, ge=1)
+    # None: until the budget is spent, for attacks that can.
+    iterations: int | None = Field(default=32, ge=0, le=MOST_ITERATIONS)
+    budget: int | None = Field(default=None, ge=1, le=MOST_QUERIES)
     bounds: tuple[float, float] = (0.0, 1.0)  # smallest and largest value of an input coordinate
     stop_distance: float | None = Field(default=None, ge=0)  # an image is done once its point is this near
     # Images of other classes (of all the data), noise, or what the user gave: "pool:DIGEST", "given:DIGEST".
@@ -53,7 +57,7 @@ class RunSpec(BaseModel):
     # "next": the class after the true one; "given:DIGEST": an array of them; None: any other class.
     targets: str | None = Field(default=None, pattern=r"^(next|given:[0-9a-f]{32})$")
     seed: int = 0
-    verdict: int = Field(default=0, ge=0)
+    verdict: int = Field(default=0, ge=0, le=MOST_QUERIES)
 
     def __init__(self, **choices: Any) -> None:
         try:

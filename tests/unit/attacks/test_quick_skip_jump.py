@@ -161,7 +161,7 @@ def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
 
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 @pytest.mark.parametrize("noise", [None, "flip:0.1"], ids=["clean", "flips"])
-@pytest.mark.parametrize("shape", [(20,), (3, 6, 6)], ids=str)
+@pytest.mark.parametrize("shape", [(20,), (3, 6, 6), (1, 28, 28)], ids=str)
 def test_a_batch_of_three_equals_three_runs_of_one(norm: str, noise: str | None, shape: tuple[int, ...]) -> None:
     dimension = int(np.prod(shape))
     plane = plane_of(dimension)

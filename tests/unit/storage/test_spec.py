@@ -208,3 +208,9 @@ def test_an_attack_with_a_budget_for_its_measure_has_no_number_of_iterations() -
     assert RunSpec(attack="qsj", budget=500).iterations is None
     assert RunSpec(attack="qsj", budget=500, iterations=3).iterations == 3
     assert RunSpec(attack="psj", budget=500).iterations == 32
+
+
+@pytest.mark.parametrize("name", ["budget", "iterations", "votes", "verdict"])
+def test_a_number_that_no_run_can_reach_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=f"this cannot be the spec of a run: {name}"):
+        RunSpec(**{name: 10**30})
