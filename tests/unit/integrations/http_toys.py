@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import secrets
+import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -171,6 +174,19 @@ def scripted(script: Script, metadata: dict[str, Any] = METADATA, tls: ssl.SSLCo
         script.over.set()
         server.shutdown()
         server.server_close()
+
+
+def port_for_long(first: int) -> int:
+    """A port for a server of many lives, of the 4,000 from `first` on: below those that the system gives to others."""
+    while True:
+        port = first + secrets.randbelow(4000)
+        with suppress(OSError), socket.create_server((LOOPBACK, port)):
+            return port
+
+
+def whole_lines(log: Path) -> list[str]:
+    """The lines of a log that another process may be writing."""
+    return log.read_text().split("\n")[:-1] if log.exists() else []
 
 
 class Mortal(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 import venv
@@ -19,14 +18,14 @@ from present import present
 
 httpx = pytest.importorskip("httpx", reason="httpx is not installed: it is in the extra http")
 
-from http_toys import LIFE, Killing  # noqa: E402
+from http_toys import LIFE, Killing, port_for_long, whole_lines  # noqa: E402
 
 import popskipjump as psj  # noqa: E402
 from popskipjump.integrations.http import Patience  # noqa: E402
 from popskipjump.oracles import Ticket  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-READY_ENVIRONMENT = "PSJ_MLSERVER_VENV"  # an environment with mlserver, to spare the installation
+READY_ENVIRONMENT = "PSJ_MLSERVER_VENV"  # an environment with mlserver, to spare the installation; `.ci/run` makes one
+pytestmark = [pytest.mark.timeout(900), *([] if os.environ.get(READY_ENVIRONMENT) else [pytest.mark.slow])]
 DIMENSION = 12
 
 RUNTIME = '''
@@ -82,10 +81,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class MLServer:
     def __init__(self, programs: Path, folder: Path) -> None:
         self.programs, self.folder = programs, folder
-        ports = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-        self.http, grpc, metrics = (port.getsockname()[1] for port in ports)
-        for port in ports:
-            port.close()
+        self.http, grpc, metrics = (port_for_long(first) for first in (24_000, 28_000, 16_000))
         settings = {"host": "127.0.0.1", "http_port": self.http, "grpc_port": grpc, "metrics_port": metrics}
         settings |= {"parallel_workers": 0, "debug": False}
         (folder / "settings.json").write_text(json.dumps(settings))
@@ -117,8 +113,7 @@ class MLServer:
         self.process.wait(LIFE)
 
     def answered(self) -> list[tuple[int, ...]]:
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
-        return [tuple(map(int, line.split())) for line in lines]
+        return [tuple(map(int, line.split())) for line in whole_lines(self.log)]
 
 
 def test_an_attack_on_a_real_mlserver_survives_its_kill_and_equals_the_one_in_process(

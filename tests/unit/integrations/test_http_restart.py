@@ -20,7 +20,7 @@ from present import present
 pytest.importorskip("httpx", reason="httpx is not installed: it is in the extra http")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: it is in the extra serve")
 
-from http_toys import LIFE, Killing
+from http_toys import LIFE, Killing, port_for_long, whole_lines
 
 import popskipjump as psj
 from popskipjump.integrations.http import Patience
@@ -33,7 +33,7 @@ class Server:
     """`psj serve` in a process of its own, on one port over all its lives."""
 
     def __init__(self, log: Path) -> None:
-        self.log, self.port = log, 0
+        self.log, self.port = log, port_for_long(20_000)
         self.start()
 
     def start(self) -> None:
@@ -43,7 +43,6 @@ class Server:
         self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         said = present(self.process.stdout).readline()
         self.url = present(re.search(r"http://127\.0\.0\.1:(\d+)/\S+", said))[0]
-        self.port = int(present(re.search(r":(\d+)/", self.url))[1])
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
@@ -53,7 +52,7 @@ class Server:
     def answered(self) -> list[tuple[int, int]]:
         """The addresses (image, number) of all queries that were answered, in order, by all lives."""
         found: list[Any] = []
-        for line in self.log.read_text().splitlines() if self.log.exists() else []:
+        for line in whole_lines(self.log):
             record = json.loads(line)
             found += zip(record["image"], record["serial"], strict=True)
         return found
