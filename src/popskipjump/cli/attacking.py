@@ -9,21 +9,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 import typer
 
-from popskipjump import Hooks, InputError, OracleError, PopSkipJumpError, Report, Status, evaluate
+from popskipjump import Hooks, InputError, OracleError, Pool, PopSkipJumpError, Report, Status, evaluate
 from popskipjump.attacks import Retry
 from popskipjump.cli.console import INTERRUPTED, notes, output, say
 from popskipjump.cli.endpoint import at_once, is_address, overlapping, tell_outcomes
 from popskipjump.cli.inputs import Selection, load_images, load_model
 from popskipjump.cli.output import folder_for
 from popskipjump.cli.progress import Bar
-from popskipjump.cli.space import loading_bounds, space_arguments
+from popskipjump.cli.space import masks_for, space_arguments
 from popskipjump.evaluation.hooks import BORDER_ROWS
-from popskipjump.evaluation.spaced_report import SpacedReport
+from popskipjump.evaluation.spaced import described, wants_space
 from popskipjump.runs.collect import collect, source_of
 from popskipjump.runs.engine import Engine
-from popskipjump.runs.keep import evaluate_in, report_of, write_report, write_results
+from popskipjump.runs.keep import evaluate_in, report_of, write_results
+from popskipjump.runs.source import Source
 
 _USUAL = 13_000  # queries of an image, for attacks without a budget
 NOISE = "noise"  # of --starts
@@ -31,25 +33,20 @@ PASSED = ("attack", "noise", "norm", "votes", "iterations", "budget", "seed", "s
 
 
 def attack_at_once(
-    given: dict[str, Any],
-    *,
-    columns: Path | None = None,
-    mask: Path | None = None,
-    out: Path | None = None,
-    retry: Retry | None = None,
+    given: dict[str, Any], *, columns: Path | None = None, mask: Path | None = None, retry: Retry | None = None
 ) -> None:
-    """Attack and show the summary; `out` gets report.json and points.npz, but cannot be resumed.
+    """Attack and show the summary.
 
     Args:
         given: the options of the command.
         columns: `--columns`.
         mask: `--mask`.
-        out: an empty folder.
         retry: what happens when a call to the model fails.
     """
-    limits = loading_bounds(columns, given["bounds"])
-    chosen = _chosen(given, limits)
-    within = space_arguments(columns, mask, given["scale"], given["bounds"], chosen)
+    chosen = _chosen(given, columns)
+    within = space_arguments(columns, mask, given["scale"], given["bounds"], chosen.images, chosen.pool)
+    if within["mask"] is not None:
+        within["mask"] = masks_for(within["mask"], chosen)
     network = load_model(given["model"], given["weights"], optimize=given["optimize"])
     after = BORDER_ROWS / (given["budget"] or _USUAL)  # border distances take so much longer
     with Bar(notes(), 1.0 + after) as bar, _whose_images(given, chosen.images.shape[1:]):
@@ -77,12 +74,7 @@ def attack_at_once(
         if not stopped:
             bar.done()
     output().print(str(report), markup=False)
-    tell_outcomes(network, out)
-    if out is not None:
-        spec = dict(given)
-        if isinstance(report, SpacedReport):
-            spec["space"] = report.space.to_json() | {"digest": report.space.digest}
-        _tell_files(*write_report(out, report, chosen.image_ids, {"spec": spec}))
+    tell_outcomes(network, None)
     if stopped:
         raise typer.Exit(INTERRUPTED)
 
@@ -99,21 +91,14 @@ def attack_in_folder(
     retry: Retry | None = None,
 ) -> None:
     """Attack in a run's folder, from where it is, and write the results beside it."""
-    spaced = columns is not None or mask is not None or given["scale"] is not None
-    if engine is not None and (spaced or is_address(given["model"])):
-        raise InputError(
-            "workers cannot attack a server, nor within --columns, --mask or --scale: leave out --engine and --workers."
-        )
-    if spaced:
-        say("with --columns, --mask or --scale the folder gets the results, and cannot be resumed.")
-        attack_at_once(given, columns=columns, mask=mask, out=folder_for(out, force=force), retry=retry)
-        return
+    if engine is not None and is_address(given["model"]):
+        raise InputError("workers cannot attack a server: leave out --engine and --workers.")
     with Bar(notes()) as bar:
         try:
             report = (
-                _served(out, given, bar, retry)
+                _served(out, given, columns, mask, bar, retry)
                 if is_address(given["model"])
-                else _collected(out, given, bar, force, engine, memory, retry)
+                else _collected(out, given, columns, mask, bar, force, engine, memory, retry)
             )
         except KeyboardInterrupt:
             with suppress(PopSkipJumpError):  # no image may be finished yet
@@ -127,6 +112,8 @@ def attack_in_folder(
 def _collected(
     out: Path,
     given: dict[str, Any],
+    columns: Path | None,
+    mask: Path | None,
     bar: Bar,
     force: bool,
     engine: Engine | None,
@@ -135,7 +122,7 @@ def _collected(
 ) -> Report:
     """A run on a model that its spec can name."""
     data, model = given["data"], given["model"]
-    dataset = "mnist" if data is None else "file"
+    dataset = "mnist" if data is None else "file" if columns is None else "table"
     source = source_of(
         dataset,
         data,
@@ -145,7 +132,7 @@ def _collected(
         targeted=given["targeted"],
         optimize=given["optimize"],
     )
-    source = replace(source, retry=retry)
+    source = replace(_in_space(source, given, columns, mask), retry=retry)
     wanted = _wanted(given, source.labels)
     _say_how_many(given, len(wanted))
     choices = {name: given[name] for name in PASSED if name != "iterations" or given[name] is not None}
@@ -171,9 +158,28 @@ def _collected(
     return report_of(found)
 
 
-def _served(out: Path, given: dict[str, Any], bar: Bar, retry: Retry | None) -> Report:
+def _in_space(source: Source, given: dict[str, Any], columns: Path | None, mask: Path | None) -> Source:
+    """The source with the space that --columns, --mask and --scale describe."""
+    pool = None if given["starts"] == NOISE else Pool(torch.from_numpy(source.images), torch.from_numpy(source.labels))
+    within = space_arguments(columns, mask, given["scale"], given["bounds"], source.images, pool)
+    if not wants_space(**within):
+        return source
+    given_masks = within["mask"]
+    if given_masks is not None and given_masks.ndim == source.images.ndim and 1 < len(given_masks) < len(source.images):
+        raise InputError(f"--mask has masks for {len(given_masks)} images, and the data has {len(source.images)}.")
+    space, masks = described(**within, shape=source.images.shape)
+    place = source.place if masks is None else source.place._replace(mask=str(Path(str(mask)).resolve()))
+    return replace(source, space=space, masks=masks, place=place)
+
+
+def _served(
+    out: Path, given: dict[str, Any], columns: Path | None, mask: Path | None, bar: Bar, retry: Retry | None
+) -> Report:
     """A run on a server, which is known by its address; the same command goes on with it."""
-    chosen = _chosen(given, given["bounds"])
+    chosen = _chosen(given, columns)
+    within = space_arguments(columns, mask, given["scale"], given["bounds"], chosen.images, chosen.pool)
+    if within["mask"] is not None:
+        within["mask"] = masks_for(within["mask"], chosen)
     network = load_model(given["model"], given["weights"], optimize=given["optimize"])
     bar.stage(f"{given['attack']}, {len(chosen.images)} images")
     try:
@@ -184,7 +190,7 @@ def _served(out: Path, given: dict[str, Any], bar: Bar, retry: Retry | None) -> 
             chosen.labels,
             targets=chosen.targets,
             starts=chosen.pool,
-            bounds=given["bounds"],
+            **within,
             engine=overlapping(len(chosen.images)),
             name=str(given["model"]).rstrip("/").rpartition("/")[2],
             digest=str(given["model"]).partition("://")[2].replace("/", ":"),
@@ -198,15 +204,15 @@ def _served(out: Path, given: dict[str, Any], bar: Bar, retry: Retry | None) -> 
         tell_outcomes(network, out if (out / "spec.json").is_file() else None)
 
 
-def _chosen(given: dict[str, Any], bounds: tuple[float, float]) -> Selection:
-    """The images of the command."""
+def _chosen(given: dict[str, Any], columns: Path | None) -> Selection:
+    """The images of the command; with columns, the rows of the file as they are."""
     chosen = load_images(
         given["data"],
         given["images"],
         given["start_index"],
         targeted=given["targeted"],
         from_noise=given["starts"] == NOISE,
-        bounds=bounds,
+        bounds=None if columns is not None else given["bounds"],
     )
     _say_how_many(given, len(chosen.images))
     return chosen

@@ -43,10 +43,16 @@ def load_model(place: str | None, weights: Path | None, *, optimize: bool = True
 
 
 def load_images(
-    data: Path | None, count: int, first: int, *, targeted: bool, from_noise: bool, bounds: tuple[float, float]
+    data: Path | None, count: int, first: int, *, targeted: bool, from_noise: bool, bounds: tuple[float, float] | None
 ) -> Selection:
-    """Some embedded images, or some of an npz file; starts are drawn from all of them."""
-    images, labels = zoo.mnist_images() if data is None else zoo.read_npz(data, bounds)
+    """Some embedded images, or some of an npz file; starts are drawn from all of them.
+
+    Without bounds, the values of the file are taken as they are.
+    """
+    if data is None:
+        images, labels = zoo.mnist_images()
+    else:
+        images, labels = zoo.read_rows(data) if bounds is None else zoo.read_npz(data, bounds)
     chosen = np.arange(first, min(first + count, len(images)))
     if not len(chosen):
         raise InputError(f"--start-index {first} is beyond the last of {len(images)} images, counted from 0.")

@@ -10,6 +10,7 @@ import typer
 if TYPE_CHECKING:
     import numpy as np
 
+    from popskipjump import Pool
     from popskipjump.cli.inputs import Selection
 
 Mask = Annotated[
@@ -37,39 +38,44 @@ Columns = Annotated[
 ]
 
 
-def loading_bounds(columns: Path | None, bounds: tuple[float, float]) -> tuple[float, float]:
-    """The range that data must have when they are read: that of columns is checked column by column later."""
-    return bounds if columns is None else (float("-inf"), float("inf"))
-
-
 def space_arguments(
-    columns: Path | None, mask: Path | None, scale: str | None, bounds: tuple[float, float], chosen: Selection
+    columns: Path | None,
+    mask: Path | None,
+    scale: str | None,
+    bounds: tuple[float, float],
+    images: np.ndarray,
+    pool: Pool | None,
 ) -> dict[str, Any]:
-    """`bounds`, `space`, `mask` and `scale` for `evaluate`."""
+    """`space`, `mask`, `scale` and `bounds` for `evaluate`; the mask is that of all images of the data."""
     from popskipjump import InputError, Space
 
     if columns is not None and (scale is not None or bounds != (0.0, 1.0)):
         raise InputError("--columns holds bounds and scales: leave out --bounds and --scale.")
     space = None if columns is None else Space.from_columns(columns)
     masks = None if mask is None else _array(mask, "--mask")
-    if masks is not None and masks.ndim == chosen.images.ndim and len(masks) > 1:
-        if chosen.image_ids.max() >= len(masks):
-            raise InputError(
-                f"--mask has masks for {len(masks)} images, and image {chosen.image_ids.max()} is asked for."
-            )
-        masks = masks[chosen.image_ids]
-    return {"space": space, "mask": masks, "scale": _scale(scale, chosen), "bounds": bounds}
+    return {"space": space, "mask": masks, "scale": _scale(scale, images, pool), "bounds": bounds}
 
 
-def _scale(text: str | None, chosen: Selection) -> Any:
+def masks_for(masks: np.ndarray, chosen: Selection) -> Any:
+    """Of masks for each image of the data, those of the chosen ones; one mask for all is left as it is."""
+    from popskipjump import InputError
+
+    if masks.ndim != chosen.images.ndim or len(masks) < 2:
+        return masks
+    if chosen.image_ids.max() >= len(masks):
+        raise InputError(f"--mask has masks for {len(masks)} images, and image {chosen.image_ids.max()} is asked for.")
+    return masks[chosen.image_ids]
+
+
+def _scale(text: str | None, images: np.ndarray, pool: Pool | None) -> Any:
     from popskipjump import InputError
 
     if text is None or text == "range":
         return text
     if text == "std":
-        if chosen.pool is None:
+        if pool is None:
             raise InputError("--scale std takes the deviations of the data: leave out --starts noise.")
-        spread = chosen.pool.images.double().std(dim=0, correction=0).numpy()
+        spread = pool.images.double().std(dim=0, correction=0).numpy()
         spread[spread == 0] = 1.0  # a constant feature has no unit of its own
         return spread
     try:

@@ -22,7 +22,7 @@ from popskipjump.geometry import norm_of
 from popskipjump.noise import describe
 from popskipjump.oracles import FunctionModel, Oracle, WhiteBox
 from popskipjump.oracles.base import device_of
-from popskipjump.space import Chart, Space, SpaceOracle
+from popskipjump.space import Chart, Space, SpaceOracle, rules
 from popskipjump.space.frames import FrameModel, decoder, encode, is_frame
 from popskipjump.space.rules import some
 from popskipjump.types import Bounds, Status
@@ -51,6 +51,7 @@ def evaluate_in_space(evaluate: Callable[..., Report], arguments: Mapping[str, A
     names = ("model", "labels", "targets", "starts")
     given |= dict(zip(names, recognised(*(given[name] for name in names)), strict=True))
     batch = images_of(given["images"], _ANYTHING)
+    mask = rest.pop("mask")
     space = _space_of(**rest, shape=tuple(batch.shape[1:]))
     count = len(batch)
     given["labels"] = labels_of(given["labels"], count)
@@ -59,7 +60,7 @@ def evaluate_in_space(evaluate: Callable[..., Report], arguments: Mapping[str, A
     ids = given["image_ids"]
     given["image_ids"] = torch.arange(count) if ids is None else labels_of(ids, count, "image_ids")
     space.check(batch, "images")
-    groups = _groups(space, rest["mask"], tuple(batch.shape))
+    groups = _groups(space, mask, tuple(batch.shape))
     if decode is None and len(groups) == 1 and groups[0][0].is_plain:
         low, high = float(space.low[0]), float(space.high[0])
         return evaluate(**given | {"bounds": (low, high)})
@@ -115,7 +116,37 @@ def _of_arrays(model: Any, decode: Callable[[np.ndarray], Any]) -> Any:
     return FunctionModel(of_arrays, len(classes)) if counted and classes is not None else of_arrays
 
 
-def _space_of(space: Space | None, mask: Any, scale: Any, bounds: Any, shape: tuple[int, ...]) -> Space:
+def described(
+    space: Space | None, mask: Any, scale: Any, bounds: Any, shape: tuple[int, ...]
+) -> tuple[Space, np.ndarray | None]:
+    """The space that some arguments of `evaluate` describe, and the masks of each image where they are such.
+
+    Args:
+        space: see `evaluate`, as the next three.
+        mask: one for all images becomes part of the space.
+        scale: likewise.
+        bounds: likewise.
+        shape: of the images, `(B, *S)`.
+    """
+    found = _space_of(space, scale, bounds, shape[1:])
+    if mask is None:
+        return _with_free(found, "the space"), None
+    array = _array_of(mask)
+    if _is_each(array, shape):
+        return found, rules.flags(array, shape, "mask").reshape(shape)
+    return _with_free(found.with_mask(array), "the mask"), None
+
+
+def _array_of(mask: Any) -> np.ndarray:
+    return mask.detach().cpu().numpy() if isinstance(mask, Tensor) else np.asarray(mask)
+
+
+def _is_each(mask: np.ndarray, shape: tuple[int, ...]) -> bool:
+    """Whether it holds a mask of each image of `(B, *S)`."""
+    return mask.ndim == len(shape) and mask.shape[0] != 1 and mask.shape[0] == shape[0]
+
+
+def _space_of(space: Space | None, scale: Any, bounds: Any, shape: tuple[int, ...]) -> Space:
     """The space of a call, without the mask."""
     if space is not None:
         if not isinstance(space, Space):
@@ -136,10 +167,8 @@ def _groups(space: Space, mask: Any, shape: tuple[int, ...]) -> list[tuple[Space
     """The images `(G,)` of every set of free features: one set, or one for each different mask."""
     if mask is None:
         return [(_with_free(space, "the space"), torch.arange(shape[0]))]
-    if isinstance(mask, Tensor):
-        mask = mask.detach().cpu().numpy()
-    array = np.asarray(mask)
-    if array.ndim != len(shape) or array.shape[0] == 1 or array.shape[0] != shape[0]:
+    array = _array_of(mask)
+    if not _is_each(array, shape):
         return [(_with_free(space.with_mask(array), "the mask"), torch.arange(shape[0]))]
     found: dict[bytes, list[int]] = {}
     for row, of_image in enumerate(array):

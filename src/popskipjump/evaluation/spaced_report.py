@@ -72,6 +72,22 @@ class _Boxed:
         return self._white_box.margin_gradient(self._inside(points), labels, targets)
 
 
+def in_space(report: Report, space: Space, free: np.ndarray, **changes: Any) -> SpacedReport:
+    """A report of valid inputs, whose distances are in the space's units already, with the space.
+
+    Args:
+        report: of B images.
+        space: where they are.
+        free: `(B,)` features that may change.
+        changes: other fields.
+    """
+    values = {entry.name: getattr(report, entry.name) for entry in fields(Report)}
+    scale = np.where(space.scale > 0, space.scale, 1.0)
+    values["norm"] = ScaledNorm(report.norm, torch.from_numpy(scale))
+    values["bounds"] = Bounds(float(np.min(space.low)), float(np.max(space.high)))
+    return SpacedReport(**values | {"decode": None} | changes, space=space, free=free)
+
+
 def spaced(
     report: Report,
     space: Space,
@@ -92,6 +108,4 @@ def spaced(
         border = found.to("cpu", torch.float64).numpy()
         states = np.array([0.0 if s is Status.MISCLASSIFIED else 1.0 if s.has_point else np.inf for s in report.status])
         border = np.where(states == 1.0, border, states)
-    values = {entry.name: getattr(report, entry.name) for entry in fields(report)}
-    values |= {"norm": norm, "bounds": bounds, "border_distances": border, "white_box": boxed}
-    return SpacedReport(**values, space=space, free=free, decode=decode)
+    return in_space(report, space, free, border_distances=border, white_box=boxed, decode=decode)

@@ -6,6 +6,7 @@ import platform
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,8 @@ from popskipjump.oracles.base import is_whole
 from popskipjump.runs.data import RunData, data_of, load
 from popskipjump.runs.engine import Engine, InProcess, Room, Watch
 from popskipjump.runs.room import STEPWISE, room_for
-from popskipjump.runs.source import Place, Source, source_of
+from popskipjump.runs.source import Place, Source, read_masks, source_of
+from popskipjump.space import Space
 from popskipjump.storage import ImageResult, RunFolder, RunSpec
 
 __all__ = [
@@ -200,7 +202,10 @@ def source_at(
         raise InputError(f"the model of this run comes from a Python file ({spec.model}): pass --model with its path.")
     targeted = ":" in (spec.targets or "")
     data, weights = data or place.get("data"), weights or place.get("weights")
-    return source_of(spec.dataset, data, model or spec.model, weights, spec.bounds, targeted=targeted)
+    source = source_of(spec.dataset, data, model or spec.model, weights, spec.bounds, targeted=targeted)
+    space = None if spec.space is None else Space.from_json(spec.space)
+    masks = None if spec.mask is None else read_masks(place.get("mask"), source.images.shape)
+    return replace(source, space=space, masks=masks, place=source.place._replace(mask=place.get("mask")))
 
 
 def _found(path: Path, spec: RunSpec, images: list[int]) -> RunData | None:

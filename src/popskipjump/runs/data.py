@@ -45,6 +45,7 @@ class RunData:
     probe_adversarial: np.ndarray  # (B, P) int64: how often the answer was adversarial
     versions: list[tuple[str, dict[str, str]]]  # when each process began that finished an image, and its versions
     adversarial_labels: np.ndarray | None = None  # (B,) int64, -1 where not known; None in runs of older versions
+    free: np.ndarray | None = None  # (B,) int64, features that may change; None without a space
     sigmoid: np.ndarray | None = None  # (B, 4) float64: centre, log10 slope, noise at both ends, of the last lines
 
     @property
@@ -83,6 +84,7 @@ def data_of(folder: RunFolder, images: list[int]) -> RunData:
     asked = stacked("probe_asked") if probed else np.zeros((len(results), 0), dtype=np.int64)
     targets = [result.target for result in results if result.target is not None]
     sigmoid = all("sigmoid" in result.arrays for result in results)
+    spaced = all("free" in result.arrays for result in results)
     labelled = all("adversarial_label" in result.arrays for result in results)
     verdict = [numbers([result.verdict[part] for result in results]) for part in range(3)]
     return RunData(
@@ -113,6 +115,7 @@ def data_of(folder: RunFolder, images: list[int]) -> RunData:
         probe_adversarial=stacked("probe_adversarial") if probed else asked,
         versions=folder.versions(),
         adversarial_labels=stacked("adversarial_label") if labelled else None,
+        free=stacked("free") if spaced else None,
         sigmoid=stacked("sigmoid") if sigmoid else None,
     )
 

@@ -10,6 +10,7 @@ import torch
 
 from popskipjump import Hooks, Pool, Report, Status, evaluate
 from popskipjump.attacks import Progress
+from popskipjump.evaluation.spaced_report import SpacedReport
 from popskipjump.metrics import border_distance
 from popskipjump.oracles import Oracle
 from popskipjump.runs.source import Source
@@ -48,7 +49,8 @@ def attack_group(
     labels = source.labels[chosen]
     journalled: list[Journalled] = []
 
-    steps = None if folder is None else StepLog(folder, group, source, spec)
+    # Within a space the steps are in its own coordinates, which `psj watch` could not show.
+    steps = None if folder is None or spec.space is not None else StepLog(folder, group, source, spec)
 
     def wrap_once(oracle: Oracle) -> Oracle:
         journalled.append(wrap(oracle))
@@ -66,8 +68,10 @@ def attack_group(
         spec.votes,
         spec.iterations,
         spec.budget,
-        spec.bounds,
+        spec.bounds if spec.space is None else None,
         seed=spec.seed,
+        space=source.space,
+        mask=None if source.masks is None else source.masks[chosen],
         retry=source.retry,
         stop_distance=spec.stop_distance,
         verdict=spec.verdict,
@@ -107,6 +111,8 @@ def results_of(report: Report, group: list[int], seconds: float) -> list[ImageRe
             probability, low, high, asked = (value[row].item() for value in report.verdict)
             verdict = (probability, low, high, int(asked))
         arrays = {f"trace_{name}": getattr(report.trace, name)[:, row].numpy() for name in _TRACE}
+        if isinstance(report, SpacedReport):
+            arrays["free"] = np.array(report.free[row])
         arrays["adversarial_label"] = np.array(report.adversarial_labels[row])
         if report.sigmoid is not None:
             arrays["sigmoid"] = np.array([float(value[row]) for value in report.sigmoid])

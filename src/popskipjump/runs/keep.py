@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,6 +28,8 @@ from popskipjump.evaluation.inputs import (
 )
 from popskipjump.evaluation.phases import warnings_of_noise
 from popskipjump.evaluation.report import Probes
+from popskipjump.evaluation.spaced import described, wants_space
+from popskipjump.evaluation.spaced_report import in_space
 from popskipjump.geometry import Norm, norm_of
 from popskipjump.metrics import Verdict
 from popskipjump.oracles import NoiseModel, TorchModel
@@ -36,6 +38,7 @@ from popskipjump.runs.data import RunData, load
 from popskipjump.runs.engine import Engine
 from popskipjump.runs.source import Place, Source, digest_of
 from popskipjump.sigmoid import Estimate
+from popskipjump.space import Space
 from popskipjump.storage.files import write_whole
 from popskipjump.types import Bounds, Status
 
@@ -53,7 +56,8 @@ def evaluate_in(
     attack: str | AttackConfig = DEFAULT_ATTACK, noise: str | NoiseModel | None = None, norm: str | Norm = "l2",
     targets: Array | Sequence[int] | None = None, starts: Array | Pool | None = None,
     votes: int = 1, iterations: int | None = None, budget: int | None = None,
-    bounds: tuple[float, float] = (0.0, 1.0), seed: int = 0, *,
+    bounds: tuple[float, float] | tuple[Array, Array] = (0.0, 1.0), seed: int = 0, *,
+    space: Space | None = None, mask: Array | None = None, scale: str | float | Array | None = None,
     stop_distance: float | None = None, verdict: int = 0, name: str | None = None, digest: str | None = None,
     retry: Retry | None = None, engine: Engine | None = None, memory: int | None = None,
     on_queries: Callable[[int], None] | None = None, on_progress: Callable[[RunProgress], None] | None = None,
@@ -77,6 +81,9 @@ def evaluate_in(
         budget: see `evaluate`.
         bounds: see `evaluate`.
         seed: see `evaluate`.
+        space: see `evaluate`; the images are an array all the same.
+        mask: see `evaluate`.
+        scale: see `evaluate`.
         stop_distance: see `evaluate`.
         verdict: see `evaluate`.
         name: what to call the model; needed for functions and oracles.
@@ -93,7 +100,8 @@ def evaluate_in(
         StorageError: see `collect`.
         KeyboardInterrupt: Ctrl-C; what was answered is kept, and the same call goes on from there.
     """
-    source = replace(_given(model, images, labels, targets, starts, bounds, name, digest), retry=retry)
+    within = _Within(space, mask, scale, bounds)
+    source = replace(_given(model, images, labels, targets, starts, within, name, digest), retry=retry)
     choices: dict[str, Any] = {"iterations": iterations} if iterations is not None else {}
     choices |= {"starts": "noise"} if starts is None else {}
     choices |= {"votes": votes, "seed": seed, "stop_distance": stop_distance, "verdict": verdict}
@@ -107,21 +115,34 @@ def evaluate_in(
     return report_of(data)
 
 
+class _Within(NamedTuple):
+    """Which inputs are valid, as `evaluate_in` is told."""
+
+    space: Space | None
+    mask: Array | None
+    scale: str | float | Array | None
+    bounds: Any
+
+
 def _given(
     model: Any,
     images: Array,
     labels: Array | Sequence[int],
     targets: Array | Sequence[int] | None,
     starts: Array | Pool | None,
-    bounds: tuple[float, float],
+    within: _Within,
     name: str | None,
     digest: str | None,
 ) -> Source:
     """What was passed to `evaluate_in`, checked, as the source of a run."""
-    box = Bounds.of(bounds)
+    spaced = wants_space(*within)
+    box = Bounds(-math.inf, math.inf) if spaced else Bounds.of(within.bounds)  # a space has its own
     batch = images_of(images, box)
     truth = labels_of(labels, len(batch))
     begin = starts_of(starts, batch, box)
+    where: dict[str, Any] = {"bounds": (box.low, box.high)}
+    if spaced:
+        where = dict(zip(("space", "masks"), described(*within, tuple(batch.shape)), strict=True))
     return Source(
         dataset="given",
         data=digest_of(batch.numpy(), truth.numpy()),
@@ -129,9 +150,9 @@ def _given(
         labels=truth.numpy(),
         classes=int(getattr(model, "classes", None) or int(truth.max()) + 1),
         place=Place("given", None, None, None),
-        bounds=(box.low, box.high),
         targets=None if targets is None else labels_of(targets, len(batch), "targets").numpy(),
         starts=begin.numpy() if isinstance(begin, Tensor) else begin,
+        **where,
         **_named(model, name, digest),
     )
 
@@ -195,7 +216,11 @@ def report_of(data: RunData) -> Report:
     settled = replace(report, walked=report.distances)
     config, votes = data.spec.attack.config(data.spec.iterations), data.spec.votes
     report.warnings.extend(warnings_of_noise(settled, config, votes, ours=data.spec.noise is not None))
-    return report
+    if data.spec.space is None:
+        return report
+    space = Space.from_json(data.spec.space)
+    free = np.full(len(data.status), space.mask.sum()) if data.free is None else data.free
+    return in_space(report, space, free)
 
 
 def write_results(folder: Path, command: Mapping[str, Any] | None = None) -> tuple[Path, Path]:
@@ -207,8 +232,11 @@ def write_results(folder: Path, command: Mapping[str, Any] | None = None) -> tup
     """
     data = load(folder)
     spec = data.spec.model_dump(mode="json")
+    said = dict(command or spec)
+    if data.spec.space is not None:
+        said["space"] = data.spec.space | {"digest": Space.from_json(data.spec.space).digest}
     about = {
-        "spec": dict(command or spec),
+        "spec": said,
         "run": spec,
         "versions": data.versions[-1][1] if data.versions else {},
         "seconds": round(float(data.seconds.sum()), 3),

@@ -15,15 +15,21 @@ from torch import nn
 
 from popskipjump import Pool, zoo
 from popskipjump.attacks import Retry
-from popskipjump.errors import InputError, UnknownNameError
+from popskipjump.errors import DataError, InputError, UnknownNameError
 from popskipjump.oracles import TorchModel
 from popskipjump.runs.user_model import made_by_user
+from popskipjump.space import Space
 from popskipjump.storage import RunSpec
 from popskipjump.zoo.readers import read_targets
 
 EMBEDDED = "embedded"
-DATASETS = ("mnist", "cifar10", "file")
-MODELS = {"mnist": "mnist-cnn", "cifar10": "cifar-resnet20", "file": None}  # of each data set, unless another is named
+DATASETS = ("mnist", "cifar10", "file", "table")
+MODELS = {
+    "mnist": "mnist-cnn",
+    "cifar10": "cifar-resnet20",
+    "file": None,
+    "table": None,
+}  # of each data set, unless another is named
 DIGEST_LENGTH = 32
 CIFAR_MEAN = (0.4914, 0.4822, 0.4465)
 CIFAR_STD = (0.2471, 0.2435, 0.2616)
@@ -51,6 +57,7 @@ class Place(NamedTuple):
     model: str | None  # "file.py:factory" with its path, or the name of a network
     weights: str | None  # safetensors file
     optimize: bool = True  # whether a torch module answers through a frozen copy
+    mask: str | None = None  # npy file with a mask of each image
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +76,8 @@ class Source:
     bounds: tuple[float, float] = (0.0, 1.0)  # of the images
     targets: np.ndarray | None = None  # (N,) int64, classes to reach, where they were given
     starts: np.ndarray | Pool | None = None  # (N, *S) float32 starting points, or a pool other than the images
+    space: Space | None = None  # of valid inputs; None for all within the bounds
+    masks: np.ndarray | None = None  # (N, *S) bool, where each image may change, in addition to the space's own
     retry: Retry | None = None  # what happens when a call to the model fails; no part of a spec
 
     def spec(self, **choices: Any) -> RunSpec:
@@ -77,6 +86,7 @@ class Source:
         given: dict[str, Any] = {"bounds": self.bounds}
         given |= {} if self.targets is None else {"targets": self._targets}
         given |= {} if self.starts is None else {"starts": self._starts}
+        given |= {"space": self.space, "mask": self._mask}
         return RunSpec(**names, **(given | choices))
 
     @property
@@ -89,6 +99,10 @@ class Source:
             return f"pool:{digest_of(np.asarray(self.starts.images), np.asarray(self.starts.labels))}"
         return "none" if self.starts is None else f"given:{digest_of(self.starts)}"
 
+    @property
+    def _mask(self) -> str | None:
+        return None if self.masks is None else f"given:{digest_of(self.masks)}"
+
     def check(self, spec: RunSpec) -> None:
         """Raise unless a spec speaks of these images and this model."""
         for what, here, there in (
@@ -99,6 +113,8 @@ class Source:
             ("bounds", tuple(self.bounds), tuple(spec.bounds)),
             ("targets", self._targets if ":" in (spec.targets or "") else spec.targets, spec.targets),
             ("starts", self._starts if ":" in spec.starts else spec.starts, spec.starts),
+            ("space", _digest_of(self.space), _digest_of(None if spec.space is None else Space.from_json(spec.space))),
+            ("masks", self._mask, spec.mask),
         ):
             if here != there:
                 raise InputError(
@@ -121,7 +137,7 @@ def source_of(
 
     Args:
         dataset: "mnist" (embedded, or the idx files in `data_dir`), "cifar10" (the published files in `data_dir`, or an
-            npz file), or "file" (an npz file).
+            npz file), "file" (an npz file), or "table" (one whose values are taken as they are, for a `Space`).
         data_dir: folder, or npz file with arrays `images` and `labels`.
         model: a name of `NETWORKS` or "file.py:factory"; None for the data set's own (`MODELS`).
         weights: safetensors file; "mnist-cnn" has its own.
@@ -168,6 +184,22 @@ def model_at(place: Place) -> tuple[Any, str]:
     return _read_model(place.model, None if place.weights is None else Path(place.weights), place.optimize)
 
 
+def read_masks(path: str | Path | None, shape: tuple[int, ...]) -> np.ndarray:
+    """A mask of each image from a `.npy` file: bool of the images' shape `(N, *S)`.
+
+    Raises:
+        DataError: there is no such file, or it does not hold masks of so many images.
+    """
+    try:
+        masks = np.load(str(path), allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"the masks in {path} cannot be read as a .npy file ({error}).") from error
+    fits = isinstance(masks, np.ndarray) and masks.ndim == len(shape) and len(masks) == shape[0]
+    if not fits or masks.dtype.kind not in "biuf":
+        raise DataError(f"{path} must be one .npy array of numbers, with a mask of each of the {shape[0]} images.")
+    return np.ascontiguousarray(np.broadcast_to(masks != 0, shape))
+
+
 def digest_of(*arrays: np.ndarray) -> str:
     """A digest of arrays: of their types, shapes and values."""
     total = hashlib.sha256()
@@ -175,6 +207,10 @@ def digest_of(*arrays: np.ndarray) -> str:
         total.update(f"{array.dtype.str}{array.shape}".encode())
         total.update(np.ascontiguousarray(array).tobytes())
     return total.hexdigest()[:DIGEST_LENGTH]
+
+
+def _digest_of(space: Space | None) -> str | None:
+    return None if space is None else space.digest[:DIGEST_LENGTH]
 
 
 def _read_targets(data: str | Path | None, count: int) -> np.ndarray:
@@ -190,6 +226,8 @@ def _read_images(
         if dataset != "mnist":
             raise InputError(f"the images of {dataset} are not in the package: pass their folder or npz file.")
         return zoo.mnist_images()
+    if dataset == "table":
+        return zoo.read_rows(data_dir)
     if dataset == "file" or Path(data_dir).is_file():
         return zoo.read_npz(data_dir, bounds)
     return zoo.read_mnist(data_dir) if dataset == "mnist" else zoo.read_cifar10(data_dir)

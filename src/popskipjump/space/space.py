@@ -183,6 +183,11 @@ class Space:
         same = len(set(self.low)) == 1 and len(set(self.high)) == 1 and bool((self.scale == 1).all())
         return same and self.is_continuous and bool(self.mask.all())
 
+    @property
+    def words(self) -> str:
+        """How many features may change, and in which units, in a few words."""
+        return f"{int(self.mask.sum())} of {self.dimension} features, in {self.unit}"
+
     def show(self, place: int) -> str:
         """A feature for a message."""
         return rules.Names(self.dimension, self.names).show(place)

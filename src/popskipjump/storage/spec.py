@@ -16,6 +16,7 @@ from popskipjump.errors import InputError
 from popskipjump.noise import describe
 from popskipjump.oracles.ledger import MOST_QUERIES
 from popskipjump.oracles.wrappers import MOST_VOTES
+from popskipjump.space import Space
 from popskipjump.storage.attack_spec import AttackSpec
 from popskipjump.types import Bounds
 
@@ -37,7 +38,7 @@ class RunSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     schema_version: int = SCHEMA
-    dataset: Literal["mnist", "cifar10", "file", "given"] = "mnist"  # "given": passed from Python
+    dataset: Literal["mnist", "cifar10", "file", "table", "given"] = "mnist"  # "given": passed from Python
     data: Name = "embedded"  # digest of images and labels
     model: Name = (
         "mnist-cnn"  # or "cifar-resnet20", "cifar-densenet121", "file.py:factory", a name of the user's choice
@@ -58,6 +59,8 @@ class RunSpec(BaseModel):
     targets: str | None = Field(default=None, pattern=r"^(next|given:[0-9a-f]{32})$")
     seed: int = 0
     verdict: int = Field(default=0, ge=0, le=MOST_QUERIES)
+    space: dict[str, Any] | None = None  # of valid inputs, as `Space.to_json` has it; `bounds` are those of the file
+    mask: str | None = Field(default=None, pattern=r"^given:[0-9a-f]{32}$")  # digest of masks for each image
 
     def __init__(self, **choices: Any) -> None:
         try:
@@ -88,6 +91,11 @@ class RunSpec(BaseModel):
     def _bounds_of(cls, bounds: Any) -> Any:
         return tuple(Bounds.of(tuple(bounds))) if isinstance(bounds, list | tuple) else bounds
 
+    @field_validator("space", mode="before")
+    @classmethod
+    def _space_of(cls, space: Any) -> Any:
+        return space if space is None else (space if isinstance(space, Space) else Space.from_json(space)).to_json()
+
     @field_validator("stop_distance")
     @classmethod
     def _finite(cls, distance: float | None) -> float | None:
@@ -104,7 +112,9 @@ class RunSpec(BaseModel):
     @property
     def text(self) -> str:
         """The spec as JSON in its one canonical form: equal specs have equal texts."""
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        said = self.model_dump(mode="json")
+        said = {name: value for name, value in said.items() if value is not None or name not in ("space", "mask")}
+        return json.dumps(said, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @property
     def digest(self) -> str:
@@ -133,6 +143,7 @@ class RunSpec(BaseModel):
         parts += [f"budget {self.budget:,}"] if self.budget is not None else []
         parts += [] if self.bounds == (0.0, 1.0) else [f"values {self.bounds[0]:g} to {self.bounds[1]:g}"]
         parts += [] if self.stop_distance is None else [f"until {self.stop_distance:g}"]
+        parts += [] if self.space is None else [f"in a space of {Space.from_json(self.space).words}"]
         parts += ["targeted"] if self.targets is not None else []
         parts += [] if self.starts == "pool" else [f"starts from {self.starts.partition(':')[0]}"]
         return _printable(", ".join([*parts, f"seed {self.seed}"]))

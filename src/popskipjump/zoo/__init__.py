@@ -4,7 +4,7 @@ from popskipjump.zoo.densenet import DenseNet121Cifar, densenet121_key
 from popskipjump.zoo.embedded import mnist_images, mnist_model
 from popskipjump.zoo.nets import MnistCnn
 from popskipjump.zoo.normalize import Normalize
-from popskipjump.zoo.readers import read_cifar10, read_mnist, read_npz
+from popskipjump.zoo.readers import read_cifar10, read_mnist, read_npz, read_rows
 from popskipjump.zoo.resnet import ResNet20Cifar
 from popskipjump.zoo.selection import select_images
 from popskipjump.zoo.weights import load_weights
@@ -21,5 +21,6 @@ __all__ = [
     "read_cifar10",
     "read_mnist",
     "read_npz",
+    "read_rows",
     "select_images",
 ]

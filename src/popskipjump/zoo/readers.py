@@ -62,6 +62,12 @@ def read_npz(path: str | Path, bounds: tuple[float, float] = (0.0, 1.0)) -> Labe
         DataError: no such file, another format, or arrays that do not fit.
     """
     path = Path(path)
+    images, labels = _checked_shapes(path)
+    return _float_images(images, path, bounds), labels
+
+
+def _checked_shapes(path: Path) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The arrays of an npz file, as many labels as images."""
     images, labels = _npz_arrays(path)
     if images.ndim < 2 or labels.ndim != 1 or len(images) != len(labels) or len(images) == 0:
         raise DataError(
@@ -70,7 +76,20 @@ def read_npz(path: str | Path, bounds: tuple[float, float] = (0.0, 1.0)) -> Labe
         )
     if labels.dtype.kind not in "iu" or labels.min() < 0:
         raise DataError(f"the labels in {path} ({labels.dtype}) must be whole numbers >= 0, one class index each.")
-    return _float_images(images, path, bounds), labels.astype(np.int64)
+    return images, labels.astype(np.int64)
+
+
+def read_rows(path: str | Path) -> Labelled:
+    """Rows `(N, ...)` and labels `(N,)` of an npz file as they are, whatever their type and range: for a `Space`.
+
+    Raises:
+        DataError: no such file, another format, or arrays that do not fit.
+    """
+    path = Path(path)
+    rows, labels = _checked_shapes(path)
+    if rows.dtype.kind not in "biuf":
+        raise DataError(f"the array images in {path} is {rows.dtype}: save numbers, categories as codes 0, 1, ...")
+    return rows.astype(np.float32), labels
 
 
 def to_unit(images: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from popskipjump.storage import RunFolder
+
 from .conftest import Psj
 
 QUICK = ("--iterations", 2, "--verdict", 0, "--threads", 1, "--images", 3)
@@ -69,6 +71,45 @@ def test_a_mask_and_a_scale_work_on_images(psj: Psj, tmp_path: Path) -> None:
         change = (arrays["points"] - arrays["originals"]).reshape(-1, 28, 28)
     assert change[:, mask == 0].max() == 0
     assert np.abs(change).max() > 0
+
+
+def test_a_run_in_a_space_goes_on_where_it_was(psj: Psj, table: dict[str, Path]) -> None:
+    masks = np.ones((40, 4))
+    masks[::2, 1] = 0
+    np.save(table["mask.npy"], masks)
+    words = _words(table, "--columns", table["columns.json"], "--mask", table["mask.npy"], "--out", table["out"])
+    assert psj(*words[:-1], 1).exit_code == 0
+    with RunFolder.reading(table["out"]) as run:
+        assert run.spec.space is not None
+        assert run.spec.mask is not None
+        assert run.finished() == [0]
+        first = run.results([0])[0]
+    again = psj(*words)
+    assert again.exit_code == 0, again.output
+    assert "2 to 3 of 4 features may change" in again.stdout
+    resumed = psj("resume", table["out"], "--model", f"{table['model.py']}:model")
+    assert resumed.exit_code == 0, resumed.output
+    with RunFolder.reading(table["out"]) as run:
+        assert run.finished() == [0, 1, 2]
+        assert run.results([0])[0].arrays["point"].tobytes() == first.arrays["point"].tobytes()
+    np.save(table["mask.npy"], np.ones((40, 4)))
+    other = psj(*words)
+    assert other.exit_code != 0
+    assert "another spec" in " ".join(other.output.split())
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int64, np.float64])
+def test_the_values_of_a_table_are_taken_as_they_are_whatever_their_type(
+    psj: Psj, table: dict[str, Path], kind: type[Any]
+) -> None:
+    with np.load(table["table.npz"]) as arrays:
+        rows, labels = np.floor(arrays["images"]).astype(kind), arrays["labels"]
+    np.savez(table["table.npz"], images=rows, labels=labels)
+    for more in ((), ("--out", table["out"])):
+        result = psj(*_words(table, "--columns", table["columns.json"], *more))
+        assert result.exit_code == 0, result.output
+    with np.load(table["out"] / "points.npz") as arrays:
+        assert arrays["originals"].tolist() == rows[:3].tolist()
 
 
 @pytest.mark.parametrize(

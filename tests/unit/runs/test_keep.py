@@ -13,10 +13,12 @@ from present import present
 from run_toys import Linear, Logging, source_with
 from torch import Tensor
 
-from popskipjump import InputError, NotARunError, Pool, evaluate
+from popskipjump import InputError, NotARunError, Pool, Space, evaluate
+from popskipjump.evaluation.spaced_report import SpacedReport
 from popskipjump.oracles import Ticket
 from popskipjump.runs.data import load
 from popskipjump.runs.keep import evaluate_in
+from popskipjump.runs.opening import load as load_report
 from popskipjump.storage import info
 
 SOURCE = source_with(None)
@@ -41,12 +43,35 @@ def test_the_report_is_that_of_evaluate(tmp_path: Path) -> None:
     assert [image["queries"] for image in written["images"]] == plain.queries.tolist()
 
 
+def test_a_run_in_a_space_is_one_in_its_report_too(tmp_path: Path) -> None:
+    masks = GIVEN["masks"]["mask"]
+    space = Space(0, 1, shape=IMAGES.shape[1:], scale=2.0)
+    plain = evaluate(Logging(), IMAGES, LABELS, space=space, mask=masks, **CHOICES)
+    evaluate_in(tmp_path / "run", Logging(), IMAGES, LABELS, space=space, mask=masks, **CHOICES, **NAMED)
+    kept = load_report(tmp_path / "run")
+    assert isinstance(kept, SpacedReport)
+    assert isinstance(plain, SpacedReport)
+    assert kept.space == plain.space == space
+    assert str(kept) == str(plain)
+    assert kept.free.tolist() == plain.free.tolist()
+    np.testing.assert_array_equal(kept.distances, plain.distances)
+    never = Logging()
+    again = evaluate_in(tmp_path / "run", never, IMAGES, LABELS, space=space, mask=masks, **CHOICES, **NAMED)
+    np.testing.assert_array_equal(again.points, plain.points)
+    assert never.count == 0
+
+
 GIVEN: dict[str, dict[str, Any]] = {
     "bounds": {"bounds": (-1.0, 2.0), "starts": None},
     "targets": {"targets": (LABELS + 1) % 3},
     "stop": {"stop_distance": 9.0},
     "budget": {"attack": "qsj", "iterations": None, "budget": 200},
     "points": {"starts": 1 - IMAGES},
+    "space": {"space": Space(0, 1, shape=IMAGES.shape[1:], scale=2.0, immutable=[0])},
+    "mask": {"mask": np.arange(IMAGES[0].size).reshape(IMAGES.shape[1:]) > 1},
+    "masks": {"mask": np.stack([np.arange(IMAGES[0].size).reshape(IMAGES.shape[1:]) != i % 2 for i in range(4)])},
+    "scale": {"scale": 0.5},
+    "bounds of each feature": {"bounds": (np.zeros(IMAGES.shape[1:]), np.full(IMAGES.shape[1:], 1.5))},
 }
 
 

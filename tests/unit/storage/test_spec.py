@@ -30,6 +30,7 @@ from popskipjump.attacks import (
 )
 from popskipjump.evaluation.inputs import AttackConfig
 from popskipjump.noise import Flip, noise_of
+from popskipjump.space import Space
 from popskipjump.storage import SCHEMA, AttackSpec, RunSpec
 
 ATTACKS = [
@@ -92,7 +93,8 @@ def test_a_noise_model_and_its_spelling_are_the_same_run() -> None:
     [
         {"dataset": "cifar10"}, {"data": "x"}, {"model": "x"}, {"weights": "x"}, {"attack": "hsj"}, {"votes": 3},
         {"noise": "flip:0.1"}, {"norm": "linf"}, {"iterations": 31}, {"budget": 1000}, {"starts": "noise"},
-        {"targets": "next"}, {"seed": 1}, {"verdict": 5},
+        {"targets": "next"}, {"seed": 1}, {"verdict": 5}, {"space": Space(0, 1, shape=(3,))},
+        {"mask": f"given:{'0' * 32}"},
     ],
     ids=str,
 )  # fmt: skip
