@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -48,6 +49,35 @@ def mnist() -> tuple[Source, RunSpec]:
 def in_one_process(tmp_path_factory: pytest.TempPathFactory, mnist: tuple[Source, RunSpec]) -> dict[str, bytes]:
     source, spec = mnist
     return everything(collect(spec, MNIST, tmp_path_factory.mktemp("here"), source=source))
+
+
+def listening(processes: set[int]) -> set[str]:
+    """The addresses on which some processes accept connections, as Linux writes them."""
+    sockets = set()
+    for process in processes:
+        for link in Path(f"/proc/{process}/fd").glob("*"):
+            with suppress(OSError):  # closed meanwhile
+                sockets.add(os.readlink(link).removeprefix("socket:[").removesuffix("]"))
+    tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
+    lines = [line.split() for table in tables for line in table]
+    return {line[1].partition(":")[0] for line in lines if line[3] == "0A" and line[9] in sockets}
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="sockets are listed by Linux only")
+def test_a_ray_of_our_own_can_be_reached_from_this_machine_alone(ray: ModuleType) -> None:
+    node = ray.nodes()[0]
+    assert node["NodeManagerAddress"] == "127.0.0.1"
+    mine = {os.getpid()}
+    for _ in range(4):  # generations of child processes
+        mine |= {int(child) for process in mine for child in children_of(process)}
+    found = listening(mine)
+    assert found
+    assert found <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+
+
+def children_of(process: int) -> list[str]:
+    tasks = Path(f"/proc/{process}/task").glob("*/children")
+    return [child for task in tasks for child in task.read_text().split()]
 
 
 @pytest.mark.parametrize("engine", [RayEngine(workers=1), RayEngine(workers=2, shard=3)])

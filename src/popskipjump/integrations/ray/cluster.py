@@ -13,6 +13,7 @@ from popskipjump.errors import EngineError, MissingExtraError
 
 EXTRA = "ray"
 _ROOM = 128 << 20  # bytes of the object store, beyond the images: shards' results on their way back
+_CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # "0": no other machine joins
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is reported to anyone
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # what Ray 2 warns of otherwise
@@ -33,6 +34,29 @@ def require() -> Any:
     except ImportError:
         raise MissingExtraError("ray", EXTRA) from None
     return ray
+
+
+@contextmanager
+def _for_us_alone(ray: Any) -> Iterator[None]:
+    """A Ray that starts within listens on the loopback interface only, and writes files for the user alone.
+
+    Ray does the former by itself on Windows and macOS; elsewhere it listens to every network that the machine is in.
+    """
+    constants = getattr(getattr(ray, "_private", None), "ray_constants", None)
+    before, mask = os.environ.get(_CLUSTERS), os.umask(0o077)
+    switch = getattr(constants, "ENABLE_RAY_CLUSTER", None)
+    os.environ[_CLUSTERS] = "0"
+    if switch is not None:
+        constants.ENABLE_RAY_CLUSTER = False  # type: ignore[union-attr]  # there is one, as it has the switch
+    try:
+        yield
+    finally:
+        os.umask(mask)
+        os.environ.pop(_CLUSTERS)
+        if before is not None:
+            os.environ[_CLUSTERS] = before
+        if switch is not None:
+            constants.ENABLE_RAY_CLUSTER = switch  # type: ignore[union-attr]
 
 
 @contextmanager
@@ -58,15 +82,16 @@ def connected(address: str | None, cpus: float, gpus: float, store: int) -> Iter
         if address is not None:
             ray.init(address=address, **quiet)
         else:
-            ray.init(
-                address="local",
-                num_cpus=math.ceil(cpus),
-                num_gpus=math.ceil(gpus) or None,
-                include_dashboard=False,
-                object_store_memory=store + _ROOM,
-                _node_ip_address="127.0.0.1",  # nothing outside this machine can connect
-                **quiet,
-            )
+            with _for_us_alone(ray):
+                ray.init(
+                    address="local",
+                    num_cpus=math.ceil(cpus),
+                    num_gpus=math.ceil(gpus) or None,
+                    include_dashboard=False,
+                    object_store_memory=store + _ROOM,
+                    _node_ip_address="127.0.0.1",
+                    **quiet,
+                )
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         where = "on this machine" if address is None else f"at {address}"
         raise EngineError(
