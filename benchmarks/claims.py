@@ -4,7 +4,8 @@
     python benchmarks/claims.py DIR --decide  # the verdicts
     python benchmarks/claims.py --list        # the sentences and their rules
 
-The options must be those of the reproduction: they name the runs. A sentence whose runs are not all there is "not run".
+The options must be those of the reproduction: they name the runs; `--images 100 30` looks for runs of the size's own number
+of images, then of 100, then of 30. A sentence whose runs are not all there is "not run".
 `--make` makes the missing runs of the sentences that no experiment of `psj reproduce` has (the acquisition function).
 """
 
@@ -60,18 +61,37 @@ def judged(claim: Claim, study: Study, out: Path, make: bool) -> Judged:
     return verdict_on(claim, Evidence(study.setup, runs, measured))
 
 
-def rows_of(study: Study, out: Path, make: bool) -> Iterator[tuple[str, ...]]:
+def rows_of(studies: list[Study], out: Path, make: bool) -> Iterator[tuple[str, ...]]:
+    """A row for each sentence, from the first study whose runs are all there."""
     for claim in CLAIMS:
-        found = judged(claim, study, out, make)
+        found, images = NOT_RUN, ""
+        for study in studies:
+            found = judged(claim, study, out, make and study is studies[0])
+            if found.verdict is not Verdict.NOT_RUN:
+                images = str(
+                    max(
+                        (ask.images for ask in asks_of(claim, study)),
+                        default=study.setup.images(study.setup.size.timed_images),
+                    )
+                )
+                break
         numbers = "; ".join(outcome.words for outcome in found.outcomes)
-        yield f"“{claim.quote}” ({claim.place})", f"{claim.statistic}: {claim.rule}", f"**{found.words}**", numbers
+        figure = claim.experiment or "its own runs"
+        yield (
+            f"“{claim.quote}” ({claim.place})",
+            f"{claim.statistic}: {claim.rule}",
+            f"**{found.words}**",
+            numbers,
+            figure,
+            images,
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, nargs="?", help="folder of `psj reproduce`")
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--images", type=int, default=None)
+    parser.add_argument("--images", type=int, nargs="+", default=[], help="numbers to look for besides the size's own")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--decide", action="store_true")
     parser.add_argument("--paper", action="store_true")
@@ -93,8 +113,12 @@ def main() -> None:
     size = size.without_caps() if args.no_caps else size
     with threads(1):
         source = source_of(args.dataset, args.data, None, args.weights)
-        study = study_of(source, setup_of(source, size, args.images), EXPERIMENTS.values(), args.seed, args.out)
-        print(markdown(("sentence", "rule", "verdict", "numbers [95%]"), rows_of(study, args.out, args.make)))
+        studies = [
+            study_of(source, setup_of(source, size, count), EXPERIMENTS.values(), args.seed, args.out)
+            for count in (None, *args.images)
+        ]
+        columns = ("sentence", "rule", "verdict", "numbers [95%]", "figure", "images")
+        print(markdown(columns, rows_of(studies, args.out, args.make)))
 
 
 if __name__ == "__main__":
