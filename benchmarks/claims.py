@@ -4,8 +4,8 @@
     python benchmarks/claims.py DIR --decide  # the verdicts
     python benchmarks/claims.py --list        # the sentences and their rules
 
-The options must be those of the reproduction: they name the runs; `--images 100 30` looks for runs of the size's own number
-of images, then of 100, then of 30. A sentence whose runs are not all there is "not run".
+The options must be those of the reproduction: they name the runs; `--images 100 30` looks for runs of the size's own
+number of images, then of 100, then of 30. A sentence whose runs are not all there is "not run".
 `--make` makes the missing runs of the sentences that no experiment of `psj reproduce` has (the acquisition function).
 """
 

@@ -90,7 +90,7 @@ class Judged(NamedTuple):
         if self.verdict is not Verdict.UNDECIDED:
             return str(self.verdict.value)
         if self.capped:
-            return "undecided: a no with capped queries is no refutation"
+            return "undecided: a no with capped queries is no refutation; the same images with --no-caps would decide"
         images = f"about {self.needed:,} images" if self.needed else "no number of images"
         return f"undecided; {images} would decide"
 
