@@ -82,7 +82,7 @@ def test_numbered_queries_stay_numbered_apart() -> None:
 
 @pytest.mark.parametrize("votes", [0, -1, 2.5, True, float("inf"), float("nan"), "three"])
 def test_votes_that_are_no_positive_whole_number_are_an_error(votes: Any) -> None:
-    with pytest.raises(InputError, match="votes must be a whole number of at least 1"):
+    with pytest.raises(InputError, match="votes must be a whole number from 1"):
         MajorityVote(Script(), votes)
 
 
