@@ -200,8 +200,9 @@ class Problem:
             self.failed[row] = f"{type(why).__name__}: {why}"
         if len(self.failed) == len(self.original):
             last = str(error) if isinstance(error, OracleError) else f"{type(error).__name__}: {error}"
+            given = f" It was given inputs of shape ({', '.join(map(str, ('inputs', *self.shape)))}"
+            hint = "" if isinstance(error, OracleError) else f"{given}){_channels_hint(self.shape)}."
             raise OracleError(
-                f"the classifier failed on every image; the last error was {last.rstrip('.')}. It was given inputs of "
-                f"shape {('inputs', *self.shape)}{_channels_hint(self.shape)}."
+                f"the classifier failed on every image; the last error was {last.rstrip('.')}.{hint}"
             ) from error
         return labels, decisions

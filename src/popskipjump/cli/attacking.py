@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -14,7 +15,7 @@ import typer
 
 from popskipjump import Hooks, InputError, OracleError, Pool, PopSkipJumpError, Report, Status, evaluate
 from popskipjump.attacks import Retry
-from popskipjump.cli.console import INTERRUPTED, notes, output, say
+from popskipjump.cli.console import INTERRUPTED, notes, output, say, tell_files, tell_json
 from popskipjump.cli.endpoint import at_once, is_address, overlapping, tell_outcomes
 from popskipjump.cli.inputs import Selection, load_images, load_model
 from popskipjump.cli.output import folder_for
@@ -24,7 +25,7 @@ from popskipjump.evaluation.hooks import BORDER_ROWS
 from popskipjump.evaluation.spaced import described, wants_space
 from popskipjump.runs.collect import collect, source_of
 from popskipjump.runs.engine import Engine
-from popskipjump.runs.keep import evaluate_in, report_of, write_results
+from popskipjump.runs.keep import evaluate_in, report_content, report_of, write_results
 from popskipjump.runs.source import Source
 
 _USUAL = 13_000  # queries of an image, for attacks without a budget
@@ -33,7 +34,12 @@ PASSED = ("attack", "noise", "norm", "votes", "iterations", "budget", "seed", "s
 
 
 def attack_at_once(
-    given: dict[str, Any], *, columns: Path | None = None, mask: Path | None = None, retry: Retry | None = None
+    given: dict[str, Any],
+    *,
+    columns: Path | None = None,
+    mask: Path | None = None,
+    retry: Retry | None = None,
+    as_json: bool = False,
 ) -> None:
     """Attack and show the summary.
 
@@ -42,6 +48,7 @@ def attack_at_once(
         columns: `--columns`.
         mask: `--mask`.
         retry: what happens when a call to the model fails.
+        as_json: show what report.json says instead of the summary.
     """
     chosen = _chosen(given, columns)
     within = space_arguments(columns, mask, given["scale"], given["bounds"], chosen.images, chosen.pool)
@@ -73,8 +80,11 @@ def attack_at_once(
         stopped = Status.INTERRUPTED in report.status
         if not stopped:
             bar.done()
-    output().print(str(report), markup=False)
-    tell_outcomes(network, None)
+    if as_json:
+        tell_json(report_content(report, chosen.image_ids, {"spec": given}))
+    else:
+        output().print(str(report), markup=False)
+    tell_outcomes(network, None, as_json)
     if stopped:
         raise typer.Exit(INTERRUPTED)
 
@@ -89,6 +99,7 @@ def attack_in_folder(
     engine: Engine | None = None,
     memory: int | None = None,
     retry: Retry | None = None,
+    as_json: bool = False,
 ) -> None:
     """Attack in a run's folder, from where it is, and write the results beside it."""
     if engine is not None and is_address(given["model"]):
@@ -96,7 +107,7 @@ def attack_in_folder(
     with Bar(notes()) as bar:
         try:
             report = (
-                _served(out, given, columns, mask, bar, retry)
+                _served(out, given, columns, mask, bar, retry, as_json)
                 if is_address(given["model"])
                 else _collected(out, given, columns, mask, bar, force, engine, memory, retry)
             )
@@ -105,8 +116,12 @@ def attack_in_folder(
                 write_results(out, given)
             raise
         bar.done()
-    output().print(str(report), markup=False)
-    _tell_files(*write_results(out, given))
+    files = write_results(out, given)
+    if as_json:
+        tell_json(json.loads(files[0].read_bytes()))
+    else:
+        output().print(str(report), markup=False)
+    tell_files(files, as_json)
 
 
 def _collected(
@@ -173,7 +188,13 @@ def _in_space(source: Source, given: dict[str, Any], columns: Path | None, mask:
 
 
 def _served(
-    out: Path, given: dict[str, Any], columns: Path | None, mask: Path | None, bar: Bar, retry: Retry | None
+    out: Path,
+    given: dict[str, Any],
+    columns: Path | None,
+    mask: Path | None,
+    bar: Bar,
+    retry: Retry | None,
+    as_json: bool,
 ) -> Report:
     """A run on a server, which is known by its address; the same command goes on with it."""
     chosen = _chosen(given, columns)
@@ -201,7 +222,7 @@ def _served(
             **{name: given[name] for name in PASSED},
         )
     finally:
-        tell_outcomes(network, out if (out / "spec.json").is_file() else None)
+        tell_outcomes(network, out if (out / "spec.json").is_file() else None, as_json)
 
 
 def _chosen(given: dict[str, Any], columns: Path | None) -> Selection:
@@ -231,10 +252,6 @@ def _wanted(given: dict[str, Any], labels: Any) -> list[int]:
 def _say_how_many(given: dict[str, Any], count: int) -> None:
     if count < given["images"]:
         say(f"only {count} images from number {given['start_index']} on, not the {given['images']} asked for.")
-
-
-def _tell_files(report: Path, points: Path) -> None:
-    output().print(f"written: {report} and {points}", markup=False)
 
 
 @contextmanager

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +16,7 @@ from rich.text import Text
 
 from popskipjump.errors import PopSkipJumpError
 
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to the output instead of text, for programs.")]
 BAD_INPUT = 2
 INTERRUPTED = 130  # what a shell reports for a program that Ctrl-C ended
 TERMINATED = 143  # likewise, SIGTERM
@@ -26,6 +29,19 @@ class Terminated(KeyboardInterrupt):
 def output() -> Console:
     """For results."""
     return Console(highlight=False, soft_wrap=True)
+
+
+def tell_json(content: Any) -> None:
+    """A result for programs, alone on the output."""
+    import json
+
+    typer.echo(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def tell_files(paths: Iterable[Path], as_json: bool = False) -> None:
+    """What was written, where it does not get into the way of JSON."""
+    for path in paths:
+        (notes() if as_json else output()).print(f"written: {path}", markup=False)
 
 
 def notes() -> Console:

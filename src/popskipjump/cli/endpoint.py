@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from popskipjump import Report, evaluate
-from popskipjump.cli.console import output
+from popskipjump.cli.console import notes, output
 from popskipjump.runs.keep import OUTCOMES
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ def overlapping(images: int) -> Engine:
     return OverlappingEngine(groups_of(images))
 
 
-def tell_outcomes(model: Any, folder: Path | None) -> None:
+def tell_outcomes(model: Any, folder: Path | None, as_json: bool = False) -> None:
     """Show what became of the queries to a server, add it to `outcomes.json`, and close; nothing for other models."""
     from popskipjump.integrations.http import Endpoint
 
     if not isinstance(model, Endpoint):
         return
     model.close()
-    output().print(f"  {model.tally}", markup=False)
+    (notes() if as_json else output()).print(f"  {model.tally}", markup=False)
     if folder is not None:
         model.tally.keep(folder / OUTCOMES)

@@ -5,8 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from popskipjump.cli.console import output, tell_json
 from popskipjump.errors import InputError
+
+if TYPE_CHECKING:
+    from popskipjump.questions.answer import Answer
+
+
+def tell_answer(answer: Answer, as_json: bool) -> None:
+    """The answer to a question: in words, or as its file of JSON has it."""
+    if not as_json:
+        output().print(str(answer), markup=False)
+        return
+    import json
+
+    from popskipjump.questions.answer import json_text
+
+    tell_json(json.loads(json_text(answer)))
 
 
 def folder_for(path: Path, own: Collection[str] = (), *, force: bool = False) -> Path:

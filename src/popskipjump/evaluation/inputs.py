@@ -40,12 +40,24 @@ class AttackConfig(Protocol):
         """The attack for inputs of d values."""
 
 
+def _scaling(values: Tensor, bounds: Bounds) -> str:
+    """The way out for values that leave the bounds."""
+    is_unit, low, high = (bounds.low, bounds.high) == (0, 1), float(values.min()), float(values.max())
+    if is_unit and low >= 0 and 2 < high <= 255 and float((values > 1).float().mean()) > 0.1:
+        return "they look like 8-bit pixels: pass `images / 255`, or `bounds=(0, 255)` if the model takes them so"
+    return "scale them, or pass other `bounds`"
+
+
 def images_of(images: Array, bounds: Bounds, what: str = "images") -> Tensor:
     """Check images and return them as float32 `(B, *S)` on the CPU."""
     try:
         batch = torch.as_tensor(np.array(images) if not isinstance(images, Tensor) else images.detach())
     except (TypeError, ValueError) as error:
-        raise InputError(f"{what} must be one array of numbers, shape (images, ...): {error}.") from error
+        kind = type(images).__name__
+        raise InputError(
+            f"{what} must be one array of numbers, shape (images, ...), and this {kind} is none: pass equally large "
+            "inputs, stacked, and a Pool of images as `starts=`."
+        ) from error
     if batch.ndim < 2 or not batch.numel():
         raise InputError(
             f"{what} must have the shape (images, ...) with at least one image, not {tuple(batch.shape)}; "
@@ -64,7 +76,7 @@ def images_of(images: Array, bounds: Bounds, what: str = "images") -> Tensor:
         (
             (flat < bounds.low) | (flat > bounds.high),
             f"leave the bounds ({bounds.low:g}, {bounds.high:g})",
-            "scale them, or pass other `bounds`",
+            _scaling(flat, bounds),
         ),
     ):
         rows = bad.any(dim=1).nonzero().flatten().tolist()
@@ -118,6 +130,8 @@ def oracle_of(
     model: Any, noise: str | NoiseModel | None, seed: int, shape: tuple[int, ...]
 ) -> tuple[Oracle, WhiteBox | None]:
     """The oracle of a model for inputs `(M, *shape)`, and its white box where there is one."""
+    if isinstance(noise, type):
+        raise InputError(f"noise is the class {noise.__name__}: pass an object of it, such as {noise.__name__}(0.1).")
     noise = noise_of(noise)
     model = recognise(model, shape)
     if hasattr(model, "ask"):

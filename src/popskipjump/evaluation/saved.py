@@ -77,12 +77,18 @@ def load_report(path: str | Path) -> Report:
         DataError: the file is not one of these.
     """
     try:
+        if not Path(path).exists():
+            raise DataError(
+                f"there is no file or folder {path}: pass what `Report.save` wrote, or the folder of a run."
+            )
         arrays = read_arrays(Path(path))
         about = json.loads(arrays["about"].tobytes())
         if about["format"] != FORMAT:
             raise DataError(f"{path} has format {about['format']}, and this version reads {FORMAT}.")
         return _report(arrays, about)
     except DataError as error:
+        if not Path(path).exists():
+            raise
         raise DataError(f"{path} is no report: {error}") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}).") from error

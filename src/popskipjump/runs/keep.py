@@ -257,7 +257,7 @@ def write_report(folder: Path, report: Report, image_ids: np.ndarray, about: Map
     if (folder / OUTCOMES).is_file():
         counted = {entry.pop("image"): entry for entry in json.loads((folder / OUTCOMES).read_bytes())["images"]}
         images = [{**entry, "outcomes": counted.get(entry["image"])} for entry in images]
-    content = {"schema": SCHEMA, "title": report.title, **about, "images": images}
+    content = report_content(report, image_ids, about) | {"images": images}
     arrays = {"points": report.points, "originals": report.images, "labels": report.labels, "image_ids": image_ids}
     if report.targets is not None:
         arrays["targets"] = report.targets
@@ -267,6 +267,12 @@ def write_report(folder: Path, report: Report, image_ids: np.ndarray, about: Map
     write_whole(folder / REPORT, text.encode())
     write_whole(folder / POINTS, buffer.getvalue())
     return folder / REPORT, folder / POINTS
+
+
+def report_content(report: Report, image_ids: np.ndarray, about: Mapping[str, Any]) -> dict[str, Any]:
+    """What `report.json` says; see `write_report`."""
+    images = [_image(report, row, int(number)) for row, number in enumerate(image_ids)]
+    return {"schema": SCHEMA, "title": report.title, **about, "images": images}
 
 
 def _image(report: Report, row: int, image_id: int) -> dict[str, Any]:

@@ -48,6 +48,7 @@ class StepLog:
 
     def __init__(self, folder: Path, group: Sequence[int], source: Source, spec: RunSpec) -> None:
         self._folder, self._source, self._bounds = folder / STEPS, source, spec.bounds
+        self._is_spaced = source.space is not None  # points are then coordinates of the space, not inputs
         self._files: dict[int, Path] = {}
         with suppress(StorageError, OSError):
             refuse_links(self._folder)
@@ -82,7 +83,7 @@ class StepLog:
             if image in self._files:
                 try:
                     self._write(image, _line(self._step(now, row, image)))
-                except (StorageError, OSError):  # a full disk, say: the journal tells the user
+                except (StorageError, OSError, ValueError):  # a full disk, say: the journal tells the user
                     del self._files[image]
 
     def _write(self, image: int, line: bytes) -> None:
@@ -95,8 +96,8 @@ class StepLog:
 
     def _step(self, now: Snapshot, row: int, image: int) -> dict[str, Any]:
         border, original = now.border, self._source.images[image]
-        point = border.point[row].cpu().numpy().reshape(original.shape)
-        picture = packed_picture(point, self._bounds)
+        point = None if self._is_spaced else border.point[row].cpu().numpy().reshape(original.shape)
+        picture = None if point is None else packed_picture(point, self._bounds)
         step: dict[str, Any] = {
             "step": now.iteration,
             "queries": int(now.queries[row]),
@@ -107,7 +108,7 @@ class StepLog:
             "places": 0,
             "probes": [],
             "picture": picture,
-            "changed": [] if picture else _changed(original, point),
+            "changed": [] if picture or point is None else _changed(original, point),
         }
         if border.estimate is not None:
             found = border.estimate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 import torch
 from evaluation_toys import PLANE, Asked, images_of, zeros
 
+import popskipjump as psj
 from popskipjump import InputError, OracleError, Pool, PopSkipJump, Status, evaluate
+from popskipjump.noise import Flip
 
 LABELS = np.zeros(3, dtype=np.int64)
 
@@ -23,7 +26,11 @@ LABELS = np.zeros(3, dtype=np.int64)
         ({"images": torch.zeros(28, 28), "labels": [3]}, r"a single image as `images\[None\]`"),
         ({"labels": np.array(["cat", "dog", "cat"])}, "LabelEncoder"),
         ({"images": torch.full((3, 1, 2, 3), torch.nan)}, "not finite.*nan_to_num"),
-        ({"images": images_of() * 255}, "scale them, or pass other `bounds`"),
+        ({"images": images_of() * 255}, "8-bit pixels: pass `images / 255`"),
+        ({"images": (images_of() * 255).to(torch.uint8)}, "8-bit pixels: pass `images / 255`"),
+        ({"images": images_of() - 1}, "scale them, or pass other `bounds`"),
+        ({"images": Pool(images_of(), zeros())}, "a Pool of images as `starts=`"),
+        ({"noise": Flip}, r"noise is the class Flip: pass an object of it, such as Flip\(0\.1\)"),
         ({"attack": PopSkipJump}, r"attack is the class PopSkipJump: pass an object of it, PopSkipJump\(\)"),
         ({"model": torch.nn.Linear}, r"Linear is a class: pass an object of it"),
         ({"targets": LABELS}, "true class itself .row 0; 3 in all.*leave out `targets=`"),
@@ -44,7 +51,7 @@ def test_a_pool_with_its_arguments_exchanged_is_refused_at_once() -> None:
 
 def test_channels_last_is_named_where_a_convolution_fails() -> None:
     net = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), torch.nn.Linear(72, 2))
-    with pytest.raises(OracleError, match=r"shape \('inputs', 8, 8, 1\).*moveaxis\(images, -1, 1\)"):
+    with pytest.raises(OracleError, match=r"shape \(inputs, 8, 8, 1\).*moveaxis\(images, -1, 1\)"):
         evaluate(net, torch.zeros(2, 8, 8, 1), [0, 0], budget=50)
 
 
@@ -79,3 +86,14 @@ def test_a_double_model_is_asked_in_its_own_precision() -> None:
     net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 2)).double()
     report = evaluate(net, images_of(), zeros(), budget=50)
     assert Status.ORACLE_FAILED not in report.status
+
+
+def test_a_report_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(psj.DataError, match=r"there is no .*gone\.npz"):
+        psj.load(tmp_path / "gone.npz")
+
+
+def test_a_model_that_answers_nothing_is_not_told_about_shapes() -> None:
+    with pytest.raises(OracleError, match="returned NoneType, not integers") as caught:
+        evaluate(lambda batch: None, images_of(), zeros(), budget=50)
+    assert "given inputs of shape" not in str(caught.value)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from popskipjump.cli.console import plain_errors
+from popskipjump.cli.console import AsJson, plain_errors
 from popskipjump.cli.engine import Address, Memory, Name, Timeout, WorkerCpus, WorkerGpus, Workers, engine_of
 from popskipjump.cli.space import Columns, Mask, Scale
 
@@ -91,6 +91,7 @@ Force = Annotated[bool, typer.Option("--force", help="Write into a folder that a
 NOT_GIVEN = (
     "out",
     "force",
+    "as_json",
     "engine",
     "address",
     "workers",
@@ -133,6 +134,7 @@ def attack(
     timeout: Timeout = None,
     out: Out = None,
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Attack a model from its labels alone and report how far its border is.
 
@@ -152,6 +154,7 @@ def attack(
         chosen = engine_of(engine, address, workers, worker_cpus, worker_gpus)
         given["budget"] = budget_of(attack, iterations, budget)
         where: dict[str, Any] = {"columns": columns, "mask": mask, "retry": Retry(timeout=timeout)}
+        where["as_json"] = as_json
         if out is None:
             if chosen is not None or memory is not None:
                 raise InputError("workers and a limit of memory need the folder of a run: pass --out.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from popskipjump.cli.console import output
+from popskipjump.cli.console import AsJson, output, tell_json
 
 ATTACKS = {
     "qsj": "QuickSkipJump, the default: PSJ's distances for a fraction of its queries; set --budget",
@@ -15,8 +15,11 @@ ATTACKS = {
 }
 
 
-def attacks() -> None:
+def attacks(as_json: AsJson = False) -> None:
     """List the attacks."""
+    if as_json:
+        tell_json(ATTACKS)
+        return
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, meaning in ATTACKS.items():
         table.add_row(name, meaning)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from popskipjump.cli.console import output
+from popskipjump.cli.console import AsJson, output, tell_json
 
 NOISES = {
     "none": "the model's own answers",
@@ -22,8 +22,11 @@ NOISES = {
 }
 
 
-def noises() -> None:
+def noises(as_json: AsJson = False) -> None:
     """List the noise models, each with an example of its level."""
+    if as_json:
+        tell_json(NOISES)
+        return
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, meaning in NOISES.items():
         table.add_row(name, meaning)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from popskipjump.cli.console import output, plain_errors
+from popskipjump.cli.console import AsJson, output, plain_errors, tell_json
 
 if TYPE_CHECKING:
     from popskipjump.storage import RunInfo
@@ -20,12 +20,16 @@ ROOT = Path("psj-reproduce") / "runs"  # where `psj reproduce` keeps them unless
 
 def runs(
     root: Annotated[Path, typer.Argument(help="The folder of runs, or one run.", show_default=str(ROOT))] = ROOT,
+    as_json: AsJson = False,
 ) -> None:
     """List the runs in a folder: what each is, how many of the images asked for are done, and its state."""
     from popskipjump.storage import list_runs
 
     with plain_errors():
         found = list_runs(root)
+        if as_json:
+            tell_json([_as_json(run) for run in found])
+            return
         if not found:
             advice = "`psj attack --out FOLDER` makes one"
             output().print(f"no runs in the folder {root.resolve()}: {advice}.", markup=False, soft_wrap=True)
@@ -34,6 +38,15 @@ def runs(
         for run in found:
             for remark in _remarks(run):
                 output().print(Text(f"{run.path.name}: {remark}"))
+
+
+def _as_json(run: RunInfo) -> dict[str, Any]:
+    """A run for programs; null where it cannot be read."""
+    about = {"path": str(run.path), "what": None, "digest": None}
+    if run.spec is not None:
+        about |= {"what": run.spec.words, "digest": run.spec.digest}
+    rest = ("state", "finished", "asked", "queries", "under_way", "journalled", "in_flight", "deaths", "damage")
+    return about | {name: getattr(run, name) for name in rest}
 
 
 def _table(found: list[RunInfo]) -> Table:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from popskipjump.cli.commands.attack import Force
-from popskipjump.cli.console import output, plain_errors
+from popskipjump.cli.console import AsJson, plain_errors, tell_files
+from popskipjump.cli.output import tell_answer
 from popskipjump.cli.questions.curve import Eta
 
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs; see `psj runs`.")]
@@ -17,7 +18,12 @@ Out = Annotated[Path, typer.Option(help="Folder for card.html, card.md and card.
 
 
 def card(
-    runs: Runs, eta: Eta = None, certified: Certified = None, out: Out = Path("card"), force: Force = False
+    runs: Runs,
+    eta: Eta = None,
+    certified: Certified = None,
+    out: Out = Path("card"),
+    force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make a robustness card of some runs: one page for a model card, as HTML, Markdown and JSON."""
     from popskipjump.cli.output import folder_for
@@ -30,6 +36,5 @@ def card(
         proofs = None if certified is None else read_certificates(certified)
         answer = made([load(run) for run in runs], tuple(eta or ()), proofs)
         folder = folder_for(out, ("card.html", "card.md", "card.json"), force=force)
-        output().print(str(answer), markup=False)
-        for path in save(answer, folder, markdown=True):
-            output().print(f"written: {path}", markup=False)
+        tell_answer(answer, as_json)
+        tell_files(save(answer, folder, markdown=True), as_json)

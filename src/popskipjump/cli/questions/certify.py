@@ -19,7 +19,8 @@ from popskipjump.cli.commands.attack import (
     Threads,
     Weights,
 )
-from popskipjump.cli.console import notes, output, plain_errors
+from popskipjump.cli.console import AsJson, notes, plain_errors, tell_files
+from popskipjump.cli.output import tell_answer
 from popskipjump.cli.progress import Bar
 
 Sigma = Annotated[float, typer.Option(help="Standard deviation of the Gaussian noise on every input value.")]
@@ -47,6 +48,7 @@ def certify(
     threads: Threads = 1,
     out: Out = None,
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Bound the L2 robustness of a smoothed classifier from both sides: certified, and found by an attack."""
     from popskipjump.cli.inputs import load_images, load_model
@@ -77,6 +79,5 @@ def certify(
                 on_queries=bar.queries,
             )
             bar.done()
-        output().print(str(answer), markup=False)
-        for path in [] if folder is None else save(answer, folder):
-            output().print(f"written: {path}", markup=False)
+        tell_answer(answer, as_json)
+        tell_files([] if folder is None else save(answer, folder), as_json)

@@ -18,7 +18,8 @@ from popskipjump.cli.commands.attack import (
     Threads,
     Weights,
 )
-from popskipjump.cli.console import notes, output, plain_errors
+from popskipjump.cli.console import AsJson, notes, plain_errors, tell_files
+from popskipjump.cli.output import tell_answer
 from popskipjump.cli.progress import Bar
 
 Images = Annotated[int, typer.Option(min=1, max=8, help="Number of images.")]
@@ -51,6 +52,7 @@ def check(
     threads: Threads = 1,
     out: Out = None,
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Is this classifier noisy, and how? Names the kind of noise, its size, and what to do, from labels alone."""
     from popskipjump.cli.inputs import load_images, load_model
@@ -78,6 +80,5 @@ def check(
                 on_queries=bar.queries,
             )
             bar.done()
-        output().print(str(answer), markup=False)
-        for path in [] if folder is None else save(answer, folder):
-            output().print(f"written: {path}", markup=False)
+        tell_answer(answer, as_json)
+        tell_files([] if folder is None else save(answer, folder), as_json)

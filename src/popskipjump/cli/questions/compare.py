@@ -18,7 +18,8 @@ from popskipjump.cli.commands.attack import (
     StartIndex,
     Threads,
 )
-from popskipjump.cli.console import notes, output, plain_errors
+from popskipjump.cli.console import AsJson, notes, plain_errors, tell_files
+from popskipjump.cli.output import tell_answer
 from popskipjump.cli.progress import Bar
 
 EMBEDDED = "embedded"
@@ -58,6 +59,7 @@ def compare(
     threads: Threads = 1,
     out: Out = None,
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Is the defence real, or only noise? The model files are run: name only files that you trust."""
     from popskipjump.cli.inputs import load_images, load_model
@@ -90,6 +92,5 @@ def compare(
                 on_queries=bar.queries,
             )
             bar.done()
-        output().print(str(answer), markup=False)
-        for path in [] if folder is None else save(answer, folder):
-            output().print(f"written: {path}", markup=False)
+        tell_answer(answer, as_json)
+        tell_files([] if folder is None else save(answer, folder), as_json)

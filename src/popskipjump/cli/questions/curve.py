@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from popskipjump.cli.commands.attack import Force
-from popskipjump.cli.console import output, plain_errors
+from popskipjump.cli.console import AsJson, plain_errors, tell_files
 from popskipjump.cli.help import Command
+from popskipjump.cli.output import tell_answer
 
 MANY = "--eta"
 
@@ -47,7 +48,14 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def curve(run: Run, eta: Eta = None, confidence: Confidence = 0.95, out: Out = None, force: Force = False) -> None:
+def curve(
+    run: Run,
+    eta: Eta = None,
+    confidence: Confidence = 0.95,
+    out: Out = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
     """Robust accuracy against the size of the attack, with a band that holds the whole curve."""
     from popskipjump.cli.output import folder_for
     from popskipjump.questions import curve_of, save
@@ -56,6 +64,5 @@ def curve(run: Run, eta: Eta = None, confidence: Confidence = 0.95, out: Out = N
     with plain_errors():
         answer = curve_of(load(run), tuple(eta or ()), confidence)
         folder = None if out is None else folder_for(out, force=force)
-        output().print(str(answer), markup=False)
-        for path in [] if folder is None else save(answer, folder):
-            output().print(f"written: {path}", markup=False)
+        tell_answer(answer, as_json)
+        tell_files([] if folder is None else save(answer, folder), as_json)

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from popskipjump.cli.commands.attack import Threads
-from popskipjump.cli.console import notes, output, plain_errors
+from popskipjump.cli.console import AsJson, notes, plain_errors, tell_files
+from popskipjump.cli.output import tell_answer
 from popskipjump.cli.progress import Bar
 
 KEPT = "what was answered is kept; go on with the same command"
@@ -29,6 +30,7 @@ def gate(
     out: Out = Path("psj-gate"),
     write_baseline: WriteBaseline = None,
     threads: Threads = 1,
+    as_json: AsJson = False,
 ) -> None:
     """May it ship? Exit code 0: yes; 1: worse than the limits; 2: wrong input; 3: undecided, more images are needed."""
     from popskipjump.cli.output import folder_for
@@ -45,11 +47,10 @@ def gate(
             bar.stage(f"gate {spec.name}")
             answer = judged(spec, root, on_queries=bar.queries, on_progress=lambda now: bar.share(now.share))
             bar.done()
-        output().print(str(answer), markup=False)
+        tell_answer(answer, as_json)
         paths = save(answer, folder, markdown=True)
         if write_baseline is not None:
             write(write_baseline, baseline_of(load(Path(answer.run))))
             paths.append(write_baseline)
-        for path in paths:
-            output().print(f"written: {path}", markup=False)
+        tell_files(paths, as_json)
     raise typer.Exit(answer.code)
