@@ -48,7 +48,6 @@ class StepLog:
 
     def __init__(self, folder: Path, group: Sequence[int], source: Source, spec: RunSpec) -> None:
         self._folder, self._source, self._bounds = folder / STEPS, source, spec.bounds
-        self._is_spaced = source.space is not None  # points are then coordinates of the space, not inputs
         self._files: dict[int, Path] = {}
         with suppress(StorageError, OSError):
             refuse_links(self._folder)
@@ -96,8 +95,8 @@ class StepLog:
 
     def _step(self, now: Snapshot, row: int, image: int) -> dict[str, Any]:
         border, original = now.border, self._source.images[image]
-        point = None if self._is_spaced else border.point[row].cpu().numpy().reshape(original.shape)
-        picture = None if point is None else packed_picture(point, self._bounds)
+        point = border.point[row].cpu().numpy().reshape(original.shape)
+        picture = packed_picture(point, self._bounds)
         step: dict[str, Any] = {
             "step": now.iteration,
             "queries": int(now.queries[row]),
@@ -108,7 +107,7 @@ class StepLog:
             "places": 0,
             "probes": [],
             "picture": picture,
-            "changed": [] if picture or point is None else _changed(original, point),
+            "changed": [] if picture else _changed(original, point),
         }
         if border.estimate is not None:
             found = border.estimate
