@@ -231,6 +231,8 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=45, help="of each noiseless case, and block")
     parser.add_argument("--noisy-images", type=int, default=40, help="of each block of a noisy case")
     parser.add_argument("--noisy-blocks", type=int, default=5)
+    parser.add_argument("--large-images", type=int, default=10, help="photographs")
+    parser.add_argument("--large-budget", type=int, default=2000)
     parser.add_argument("--runs", type=int, default=200, help="with a failing classifier")
     parser.add_argument("--table-only", action="store_true", help="run nothing")
     parser.add_argument("--out", type=Path)
@@ -239,6 +241,7 @@ def main() -> None:
         parser.error(f"unknown sections {', '.join(unknown)}: choose of {', '.join(SECTIONS)}")
     if options.quick:
         options.images, options.noisy_images, options.noisy_blocks, options.runs = 6, 6, 1, 20
+        options.large_images, options.large_budget = 2, 1000
     torch.set_num_threads(1)
     only, text = options.table_only, [header("Results one can trust", command())]
     for name in options.sections or SECTIONS:
@@ -249,7 +252,7 @@ def main() -> None:
             cases = noisy(options.noisy_images, options.noisy_blocks)
             text += noisy_table(rows_of(cases, options.noisy_images, only))
         elif name == "large":
-            text += large_table(rows_of(large(4 if options.quick else 10, 2000), 10, only))
+            text += large_table(rows_of(large(options.large_images, options.large_budget), options.large_images, only))
         else:
             text.append(transient(options.runs))
     save(options.out, "\n".join(text))
