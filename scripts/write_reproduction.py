@@ -35,14 +35,15 @@ ratios compare. HSJ halves its step until the point is adversarial, as published
 was switched off. Distances are medians of L2 in input units on the classifier without noise, and ‖δ‖²/d is the unit of
 the paper's tables ([errata](errata.md), E12).
 
-Every section has the number of its images, its command, its seed and its date. A section with an earlier date than the
-others is of the version of that date, and is repeated by its command.
+Every section has the number of its images, its command, its seed and its date. `psj reproduce all --decide` asks for
+200 images in the tables and 100 elsewhere; where a section has fewer, the time did not suffice, and what is open says
+how many would decide it. A section with an earlier date than the others is of the version of that date.
 """
 SENTENCES = """## Sentences of the paper, one by one
 
 Each sentence has a statistic and a limit that were written down before the runs (`experiments/reproduce/claims`). It is
-supported, not supported, or undecided together with the number of images that would decide it
-(`python benchmarks/claims.py FOLDER`).
+supported, not supported, or undecided together with what would decide it
+(`python benchmarks/claims.py FOLDER --decide`). "Not run": its runs are not in the folder of this page.
 """
 CIFAR = """## CIFAR-10
 

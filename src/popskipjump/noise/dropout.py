@@ -57,9 +57,15 @@ class Dropout:
         layers = _layers_of(model)
         if any(layer.inplace for layer in layers):
             points = points.clone()  # an in-place first layer would overwrite the caller's points
-        with _dropping(layers, self.rate, roots):
-            labels: Tensor = getattr(model, "plain", model).labels(points)  # a frozen copy has no dropout layers
-        return labels.to(points.device)
+        plain = getattr(model, "plain", model)  # a frozen copy has no dropout layers
+        parts, start = [], 0
+        while start < len(points) or not parts:
+            rows = plain.rows_of_a_call(points) if hasattr(plain, "rows_of_a_call") else len(points)
+            part = slice(start, start + max(1, rows))
+            with _dropping(layers, self.rate, roots[part]):  # the masks are those of the rows of one call
+                parts.append(plain.labels(points[part]))
+            start = part.stop
+        return torch.cat(parts).to(points.device)
 
     def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
         """See `TrueNoise`; estimated."""

@@ -167,7 +167,13 @@ class TorchModel:
         if self.forward is self.module:
             return self
         output = "probability" if self.probability and self.output == "logits" else self.output
-        return TorchModel(self.module, self.device, output)
+        plain = TorchModel(self.module, self.device, output)
+        plain._size = self._size
+        return plain
+
+    def rows_of_a_call(self, points: Tensor) -> int:
+        """How many rows of these the next call of the module gets at most, for noise that acts inside the module."""
+        return self._size.limit(points)
 
     def logits(self, points: Tensor) -> Tensor:
         """`(M, *S)` -> `(M, K)`."""

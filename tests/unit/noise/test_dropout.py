@@ -9,6 +9,7 @@ import torch
 from noise_toys import roots, seeded
 from torch import Tensor, nn
 
+from popskipjump import zoo
 from popskipjump.errors import InputError
 from popskipjump.noise import Dropout
 from popskipjump.oracles import FunctionModel, TorchModel
@@ -258,3 +259,14 @@ def test_a_module_that_gives_labels_can_drop() -> None:
     model = TorchModel(Labels(), output="labels")
     answers = Dropout(0.5).sample(model, torch.tensor([[2.0, 1.0]]).expand(40, 2), roots(40))
     assert set(answers.tolist()) == {0, 1}
+
+
+def test_a_batch_that_takes_several_calls_has_the_masks_of_its_rows() -> None:
+    model, noise = TorchModel(zoo.mnist_model(), optimize=True), Dropout(0.5)
+    images = torch.from_numpy(zoo.mnist_images(1000)[0]).repeat(3, 1, 1, 1)
+    streams = torch.arange(len(images))
+    together = noise.sample(model, images, streams)
+    model.plain._size.rows = 700  # a network whose layers are wider
+    assert float((together == noise.sample(model, images, streams)).double().mean()) > 0.999
+    parts = [noise.sample(model, images[i : i + 100], streams[i : i + 100]) for i in range(0, len(images), 100)]
+    assert float((together == torch.cat(parts)).double().mean()) > 0.999  # ties of logits in batches of other sizes

@@ -249,4 +249,5 @@ def undecided_if_capped(setup: Setup, finding: Finding, stands: bool = False) ->
     """A claim that fails with capped queries has not been tested, unless the failure stands despite the caps."""
     if finding.supported is not False or not setup.capped or stands:
         return finding
-    return Finding(None, f"{finding.sentence} The queries were capped ({setup.capped}), so this does not refute it.")
+    sentence = f"{finding.sentence} The queries were capped ({setup.capped}), so this does not refute it"
+    return Finding(None, f"{sentence}; the same images with --no-caps would decide.")
