@@ -109,7 +109,7 @@ def attack_in_folder(
             report = (
                 _served(out, given, columns, mask, bar, retry, as_json)
                 if is_address(given["model"])
-                else _collected(out, given, columns, mask, bar, force, engine, memory, retry)
+                else _collected(out, given, columns, mask, bar, force, engine, memory, retry, as_json)
             )
         except KeyboardInterrupt:
             with suppress(PopSkipJumpError):  # no image may be finished yet
@@ -134,6 +134,7 @@ def _collected(
     engine: Engine | None,
     memory: int | None,
     retry: Retry | None,
+    as_json: bool,
 ) -> Report:
     """A run on a model that its spec can name."""
     data, model = given["data"], given["model"]
@@ -156,7 +157,8 @@ def _collected(
     if not (out / "spec.json").is_file():
         folder_for(out, ("lock",), force=force)
     bar.stage(f"{given['attack']}, {len(wanted)} images")
-    with _whose_images(given, source.images.shape[1:]):
+    whose = _whose_images(given, source.images.shape[1:])
+    with whose, overlapping(source.model, out, len(wanted), engine, as_json) as chosen:
         found = collect(
             spec,
             wanted,
@@ -164,7 +166,7 @@ def _collected(
             source=source,
             name=out.name,
             force=force,
-            engine=engine,
+            engine=chosen,
             memory=memory,
             on_queries=bar.queries,
             on_progress=lambda now: bar.share(now.share),
@@ -203,7 +205,7 @@ def _served(
         within["mask"] = masks_for(within["mask"], chosen)
     network = load_model(given["model"], given["weights"], optimize=given["optimize"])
     bar.stage(f"{given['attack']}, {len(chosen.images)} images")
-    try:
+    with overlapping(network, out, len(chosen.images), None, as_json) as engine:
         return evaluate_in(
             out,
             network,
@@ -212,7 +214,7 @@ def _served(
             targets=chosen.targets,
             starts=chosen.pool,
             **within,
-            engine=overlapping(len(chosen.images)),
+            engine=engine,
             name=str(given["model"]).rstrip("/").rpartition("/")[2],
             digest=str(given["model"]).partition("://")[2].replace("/", ":"),
             retry=retry,
@@ -221,8 +223,6 @@ def _served(
             on_note=say,
             **{name: given[name] for name in PASSED},
         )
-    finally:
-        tell_outcomes(network, out if (out / "spec.json").is_file() else None, as_json)
 
 
 def _chosen(given: dict[str, Any], columns: Path | None) -> Selection:

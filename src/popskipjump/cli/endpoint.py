@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,11 +52,20 @@ def at_once(model: Any, images: int) -> Callable[..., Report]:
     return partial(evaluate_overlapped, groups=groups_of(images)) if isinstance(model, Endpoint) else evaluate
 
 
-def overlapping(images: int) -> Engine:
-    """The engine of a kept run on a server."""
-    from popskipjump.integrations.http import OverlappingEngine
+@contextmanager
+def overlapping(
+    model: Any, folder: Path, images: int, engine: Engine | None = None, as_json: bool = False
+) -> Iterator[Engine | None]:
+    """The engine of a kept run: a server is asked by groups, and in the end, what became of its queries is told."""
+    from popskipjump.integrations.http import Endpoint, OverlappingEngine
 
-    return OverlappingEngine(groups_of(images))
+    if not isinstance(model, Endpoint):
+        yield engine
+        return
+    try:
+        yield engine or OverlappingEngine(groups_of(images))
+    finally:
+        tell_outcomes(model, folder if (folder / "spec.json").is_file() else None, as_json)
 
 
 def tell_outcomes(model: Any, folder: Path | None, as_json: bool = False) -> None:

@@ -351,6 +351,30 @@ def test_a_run_on_a_server_that_was_interrupted_goes_on_with_the_same_command(
     assert 0 < first < total == sum(entry["queries"] for entry in report["images"])
 
 
+def test_an_endpoint_from_a_users_file_is_told_of_like_an_address(noisy_mnist: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with serving_oracle(noisy_mnist, SHAPE) as url:
+        (tmp_path / "far.py").write_text(
+            f"import popskipjump as psj\ndef make():\n    return psj.Endpoint({url!r}, rate=1e4)\n"
+        )
+        words = [
+            "attack",
+            "--model",
+            f"{tmp_path / 'far.py'}:make",
+            "--images",
+            "8",
+            "--budget",
+            "50",
+            "--out",
+            str(out),
+        ]
+        result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert "0 given up" in result.output
+    report = json.loads((out / "report.json").read_text())
+    assert [entry["outcomes"]["answered"] for entry in report["images"]] == [e["queries"] for e in report["images"]]
+
+
 def test_overlapped_groups_warn_of_noise_once(noisy_mnist: Any) -> None:
     images, labels = psj.zoo.mnist_images(8)
     pool = psj.Pool(*map(torch.from_numpy, psj.zoo.mnist_images(50)))

@@ -53,6 +53,7 @@ def resume(
 ) -> None:
     """Go on with interrupted runs until every image that was asked for is done. No answered query is asked again."""
     from popskipjump.attacks import Retry
+    from popskipjump.cli.endpoint import overlapping
     from popskipjump.oracles.speed import threads as using
     from popskipjump.runs.collect import resume as go_on
     from popskipjump.runs.collect import source_at
@@ -72,15 +73,16 @@ def resume(
                 if not work:
                     continue
                 source = replace(source_at(run, data, model, weights), retry=Retry(timeout=timeout))
-                go_on(
-                    run,
-                    source=source,
-                    engine=chosen,
-                    memory=limit,
-                    on_queries=bar.queries,
-                    on_progress=lambda now: bar.share(now.share),
-                    on_note=say,
-                )
+                with overlapping(source.model, run, work, chosen) as asked:
+                    go_on(
+                        run,
+                        source=source,
+                        engine=asked,
+                        memory=limit,
+                        on_queries=bar.queries,
+                        on_progress=lambda now: bar.share(now.share),
+                        on_note=say,
+                    )
                 write_results(run)
             bar.done()
         for run, work in zip(runs, missing, strict=True):
