@@ -58,7 +58,7 @@ class Server:
         return found
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=[pytest.mark.slow, pytest.mark.timeout(1500)])])
 def test_a_killed_server_costs_no_answer_and_changes_no_result(tmp_path: Path, kills: int) -> None:
     images, labels = psj.zoo.mnist_images(3)
     pool = psj.Pool(*map(torch.from_numpy, psj.zoo.mnist_images(50)))
