@@ -20,7 +20,8 @@ from popskipjump.cli.endpoint import at_once, is_address, overlapping, tell_outc
 from popskipjump.cli.inputs import Selection, load_images, load_model
 from popskipjump.cli.output import folder_for
 from popskipjump.cli.progress import Bar
-from popskipjump.cli.space import masks_for, space_arguments
+from popskipjump.cli.space import mask_of, masks_for, space_arguments
+from popskipjump.cli.table import attack_table, is_table, with_space, write_table
 from popskipjump.evaluation.hooks import BORDER_ROWS
 from popskipjump.evaluation.spaced import described, wants_space
 from popskipjump.runs.collect import collect, source_of
@@ -50,8 +51,11 @@ def attack_at_once(
         retry: what happens when a call to the model fails.
         as_json: show what report.json says instead of the summary.
     """
+    if is_table(given["data"]):
+        _attack_table(given, columns, mask, retry, as_json)
+        return
     chosen = _chosen(given, columns)
-    within = space_arguments(columns, mask, given["scale"], given["bounds"], chosen.images, chosen.pool)
+    within = space_arguments(columns, mask, given["scale"], given["bounds"], chosen.pool)
     if within["mask"] is not None:
         within["mask"] = masks_for(within["mask"], chosen)
     network = load_model(given["model"], given["weights"], optimize=given["optimize"])
@@ -89,6 +93,29 @@ def attack_at_once(
         raise typer.Exit(INTERRUPTED)
 
 
+def _attack_table(
+    given: dict[str, Any],
+    columns: Path | None,
+    mask: Path | None,
+    retry: Retry | None,
+    as_json: bool,
+    out: Path | None = None,
+) -> None:
+    """`attack_at_once` for a table with a header; its results go into the empty folder `out`, if there is one."""
+    with Bar(notes()) as bar:
+        passed = {name: given[name] for name in PASSED}
+        report, chosen = attack_table(given, passed, columns, mask_of(mask), retry, bar)
+        bar.done()
+    if as_json:
+        tell_json(report_content(report, chosen, {"spec": with_space(given, report)}))
+    else:
+        output().print(str(report), markup=False)
+    if out is not None:
+        tell_files(write_table(out, report, chosen, given), as_json)
+    if Status.INTERRUPTED in report.status:
+        raise typer.Exit(INTERRUPTED)
+
+
 def attack_in_folder(
     out: Path,
     given: dict[str, Any],
@@ -102,8 +129,13 @@ def attack_in_folder(
     as_json: bool = False,
 ) -> None:
     """Attack in a run's folder, from where it is, and write the results beside it."""
-    if engine is not None and is_address(given["model"]):
-        raise InputError("workers cannot attack a server: leave out --engine and --workers.")
+    table = is_table(given["data"])
+    if engine is not None and (table or is_address(given["model"])):
+        raise InputError("workers cannot attack a server, nor a .csv file: leave out --engine and --workers.")
+    if table:
+        say("a run on a .csv file cannot be resumed: the folder gets the results.")
+        _attack_table(given, columns, mask, retry, as_json, folder_for(out, force=force))
+        return
     with Bar(notes()) as bar:
         try:
             report = (
@@ -178,7 +210,7 @@ def _collected(
 def _in_space(source: Source, given: dict[str, Any], columns: Path | None, mask: Path | None) -> Source:
     """The source with the space that --columns, --mask and --scale describe."""
     pool = None if given["starts"] == NOISE else Pool(torch.from_numpy(source.images), torch.from_numpy(source.labels))
-    within = space_arguments(columns, mask, given["scale"], given["bounds"], source.images, pool)
+    within = space_arguments(columns, mask, given["scale"], given["bounds"], pool)
     if not wants_space(**within):
         return source
     given_masks = within["mask"]
@@ -200,7 +232,7 @@ def _served(
 ) -> Report:
     """A run on a server, which is known by its address; the same command goes on with it."""
     chosen = _chosen(given, columns)
-    within = space_arguments(columns, mask, given["scale"], given["bounds"], chosen.images, chosen.pool)
+    within = space_arguments(columns, mask, given["scale"], given["bounds"], chosen.pool)
     if within["mask"] is not None:
         within["mask"] = masks_for(within["mask"], chosen)
     network = load_model(given["model"], given["weights"], optimize=given["optimize"])

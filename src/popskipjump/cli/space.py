@@ -43,7 +43,6 @@ def space_arguments(
     mask: Path | None,
     scale: str | None,
     bounds: tuple[float, float],
-    images: np.ndarray,
     pool: Pool | None,
 ) -> dict[str, Any]:
     """`space`, `mask`, `scale` and `bounds` for `evaluate`; the mask is that of all images of the data."""
@@ -52,8 +51,12 @@ def space_arguments(
     if columns is not None and (scale is not None or bounds != (0.0, 1.0)):
         raise InputError("--columns holds bounds and scales: leave out --bounds and --scale.")
     space = None if columns is None else Space.from_columns(columns)
-    masks = None if mask is None else _array(mask, "--mask")
-    return {"space": space, "mask": masks, "scale": _scale(scale, images, pool), "bounds": bounds}
+    return {"space": space, "mask": mask_of(mask), "scale": _scale(scale, pool), "bounds": bounds}
+
+
+def mask_of(mask: Path | None) -> Any:
+    """The array that --mask names."""
+    return None if mask is None else _array(mask, "--mask")
 
 
 def masks_for(masks: np.ndarray, chosen: Selection) -> Any:
@@ -67,21 +70,26 @@ def masks_for(masks: np.ndarray, chosen: Selection) -> Any:
     return masks[chosen.image_ids]
 
 
-def _scale(text: str | None, images: np.ndarray, pool: Pool | None) -> Any:
+def scale_of(text: str | None) -> Any:
+    """What --scale says: a word, a number, or an array."""
+    if text in (None, "range", "std"):
+        return text
+    try:
+        return float(str(text))
+    except ValueError:
+        return _array(Path(str(text)), "--scale")
+
+
+def _scale(text: str | None, pool: Pool | None) -> Any:
     from popskipjump import InputError
 
-    if text is None or text == "range":
-        return text
     if text == "std":
         if pool is None:
             raise InputError("--scale std takes the deviations of the data: leave out --starts noise.")
         spread = pool.images.double().std(dim=0, correction=0).numpy()
         spread[spread == 0] = 1.0  # a constant feature has no unit of its own
         return spread
-    try:
-        return float(text)
-    except ValueError:
-        return _array(Path(text), "--scale")
+    return scale_of(text)
 
 
 def _array(path: Path, option: str) -> np.ndarray:

@@ -132,3 +132,74 @@ def test_bad_words_end_with_one_line(psj: Psj, table: dict[str, Path], words: tu
     assert result.exit_code == 2 or result.exit_code == 1
     assert said in " ".join(result.output.split())
     assert "Traceback" not in result.output
+
+
+FRAMES = """
+class Approval:
+    classes_ = ["no", "yes"]
+
+    def predict(self, rows):
+        assert list(rows.columns) == ["age", "income", "rooms", "job"], rows.columns
+        assert rows["rooms"].dtype.kind == "i" and set(rows["job"]) <= {"clerk", "nurse", "smith"}
+        good = rows["income"] / 90 + rows["rooms"] / 9 + (rows["job"] == "nurse") > 1.2
+        return good.map({True: "yes", False: "no"}).to_numpy()
+
+
+def model():
+    return Approval()
+"""
+
+
+@pytest.fixture
+def words(tmp_path: Path, table: dict[str, Path]) -> dict[str, Path]:
+    """The same table with a header, words and names of classes, and a classifier of frames."""
+    pandas = pytest.importorskip("pandas")
+    with np.load(table["table.npz"]) as arrays:
+        rows, labels = arrays["images"], arrays["labels"]
+    frame = pandas.DataFrame(rows, columns=["age", "income", "rooms", "job"]).astype({"age": int, "rooms": int})
+    frame["job"] = np.array(["clerk", "nurse", "smith"])[rows[:, 3].astype(int)]
+    frame["label"] = np.array(["no", "yes"])[labels]
+    frame["target"] = np.array(["yes", "no"])[labels]
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    (tmp_path / "model.py").write_text(FRAMES)
+    return {**table, "table.csv": tmp_path / "table.csv"}
+
+
+@pytest.mark.parametrize("more", [(), ("--columns", "columns.json"), ("--scale", "std"), ("--targeted",)], ids=str)
+def test_a_table_with_a_header_is_attacked_as_frames_and_comes_back_as_one(
+    psj: Psj, words: dict[str, Path], more: tuple[str, ...]
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    full = [words["columns.json"] if word == "columns.json" else word for word in more]
+    model = ("--model", f"{words['model.py']}:model", "--data", words["table.csv"])
+    result = psj("attack", *model, "--out", words["out"], *full, *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "of 4 features may change" in result.stdout
+    before, after = pandas.read_csv(words["table.csv"])[:3], pandas.read_csv(words["out"] / "points.csv")
+    assert list(after.columns) == ["row", "age", "income", "rooms", "job"]
+    assert after["rooms"].dtype.kind == "i"
+    assert (before["age"] == after["age"]).all() == ("--columns" in more)
+    assert not before["income"].equals(after["income"])
+    assert json.loads((words["out"] / "report.json").read_text())["spec"]["space"]["names"][3] == "job"
+
+
+@pytest.mark.parametrize(
+    ("content", "more", "said"),
+    [
+        ("", (), "no table with a header"),
+        ("a,b\n1,2\n", (), "no column 'label'"),
+        ("a,label\n", (), "no rows"),
+        ("a,label\n1,no\n2,yes\n", ("--bounds", 0, 5), "leave out --bounds"),
+        ("a,label\n1,no\n2,perhaps\n", ("--starts", "noise"), "'perhaps', which is not among the classes"),
+        ("a,label\n1,no\n2,yes\n", ("--workers", 2, "--out", "kept"), "nor a .csv file"),
+    ],
+)
+def test_a_bad_table_ends_with_one_line(
+    psj: Psj, words: dict[str, Path], content: str, more: tuple[Any, ...], said: str
+) -> None:
+    words["table.csv"].write_text(content)
+    full = [words["out"] if word == "kept" else word for word in more]
+    result = psj("attack", "--model", f"{words['model.py']}:model", "--data", words["table.csv"], *full, *QUICK)
+    assert result.exit_code != 0
+    assert said in " ".join(result.output.split())
+    assert "Traceback" not in result.output

@@ -34,8 +34,9 @@ Weights = Annotated[Path | None, typer.Option(metavar="X.SAFETENSORS", help="Fil
 Data = Annotated[
     Path | None,
     typer.Option(
-        metavar="X.NPZ",
-        help="File with the arrays `images` (N, ...) and `labels` (N,).",
+        metavar="X.NPZ|X.CSV",
+        help="File with the arrays `images` (N, ...) and `labels` (N,); or a table with a header and a column `label`, "
+        "whose classifier is asked with pandas frames.",
         show_default="the embedded MNIST test images",
     ),
 ]
