@@ -44,14 +44,15 @@ def main() -> None:
     parser.add_argument("--mutants", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="in all")
+    parser.add_argument("--kinds", nargs="+", choices=list(TARGETS), default=list(TARGETS))
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
     torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESS, MOST_ADDRESS))
     rows, untyped = [], []
-    share = -(-options.mutants // len(TARGETS))
-    for kind in TARGETS:
-        outcomes = run(kind, share, options.seed, options.seconds / len(TARGETS))
+    share = -(-options.mutants // len(options.kinds))
+    for kind in options.kinds:
+        outcomes = run(kind, share, options.seed, options.seconds / len(options.kinds))
         bad = [outcome.kind for outcome in outcomes if not outcome.typed]
         slowest = max(outcome.seconds for outcome in outcomes)
         counts = Counter(outcome.kind for outcome in outcomes if outcome.typed)

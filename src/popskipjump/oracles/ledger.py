@@ -39,6 +39,8 @@ class Ledger:
             raise InputError(
                 f"budget must be at most {MOST_QUERIES:,} queries per image, not {budget!r}; None is no limit."
             )
+        if not isinstance(budget, Tensor) and budget < 1:
+            raise InputError(f"budget must be at least 1 query per image, not {budget!r}.")
         limit = torch.as_tensor(budget, dtype=torch.int64)
         if limit.shape not in ((), (1,), (images,)):
             raise InputError(f"budget has shape {tuple(limit.shape)}; it must be one number, or {images} of them.")

@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from popskipjump import PopSkipJumpError, evaluate
@@ -69,7 +69,14 @@ def test_any_bounds_end_in_a_report_or_in_words(bounds: tuple[float, float], val
 
 
 @QUICK
-@given(NUMBERS, NUMBERS, NUMBERS, NUMBERS, st.sampled_from(["psj", "qsj", "hsj", "boundary", "", "flip:0.1"]))
+@given(
+    budget=NUMBERS,
+    votes=NUMBERS,
+    seed=NUMBERS,
+    stop=NUMBERS,
+    attack=st.sampled_from(["psj", "qsj", "hsj", "boundary", "", "flip:0.1"]),
+)
+@example(budget=-1e300, votes=1, seed=0, stop=None, attack="psj")  # once a RuntimeError of torch
 def test_any_numbers_end_in_a_report_or_in_words(budget: Any, votes: Any, seed: Any, stop: Any, attack: str) -> None:
     images = np.array([[0.2, 0.3], [0.9, 0.8]], dtype=np.float32)
     budget = 20 if budget is None else budget
