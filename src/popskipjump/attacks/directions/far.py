@@ -31,7 +31,6 @@ _ROOM = 0.15  # of large images: the largest shift, in units of the distance
 _PARTS, _PART = 8, 10  # of large images: parts of an iteration at most, and directions of one at least
 _FURTHEST = 30.0  # largest shift
 _FLAT, _NEWEST = 3.0, 0.35  # first `bend` is ln 3, and the least weight of the newest step in it
-_FIRST_GAIN, _NEWEST_GAIN = 0.1, 0.5  # first mean gain of a step, and the weight of the newest in it
 _BENDS = (0.5, 20.0)  # what a single step may say
 _TURNED = 0.01  # radians: a smaller turn is that of a ladder without an adversarial rung, whose direction was wrong
 
@@ -44,10 +43,8 @@ class FarState(NamedTuple):
     """What `FarMode` remembers of each image."""
 
     far: Tensor  # (A,) bool
-    gained: Tensor  # (A,) float64, running mean of a step's gain, as a logarithm of the distance
     bend: Tensor  # (A,) float64, running logarithm of best angle over angle turned: about ln 2 on a flat border
     dull: Tensor  # (A,) bool, whether shifts along the ray were seen not to balance the answers
-    raw: Tensor  # (A,) int64, contests in a row that the unfiltered estimate has won, less than 0 if the filtered one
     balanced: Tensor  # (A,) bool, whether the last answers were balanced
 
 
@@ -114,9 +111,6 @@ class FarMode:
         trials: of one iteration at most.
         leave: ratio of best angle and angle turned, below which the border is flat.
         sure: a turn, in radians, after which this is sure.
-        contests: of filtered and unfiltered estimate that one of them must win in a row to be followed from then on; 0
-            follows the unfiltered one.
-        pays: mean gain of a step, as a logarithm of the distance, below which the mode ends as well.
     """
 
     directions: int = 20
@@ -124,9 +118,7 @@ class FarMode:
     trial: int = 6
     trials: int = 7
     leave: float = 2.4
-    sure: float = 0.35
-    pays: float = 0.035
-    contests: int = 2
+    sure: float = 0.7
 
     def __post_init__(self) -> None:
         if min(self.directions, self.trial, self.trials) < 1 or not (
@@ -137,14 +129,7 @@ class FarMode:
     def begin(self, far: Tensor) -> FarState:
         """Bool `(A,)`: which images begin far."""
         bend = torch.full((len(far),), math.log(_FLAT), dtype=torch.float64)
-        return FarState(
-            far,
-            torch.full_like(bend, _FIRST_GAIN),
-            bend,
-            torch.zeros_like(far),
-            torch.zeros_like(far, dtype=torch.int64),
-            torch.zeros_like(far),
-        )
+        return FarState(far, bend, torch.zeros_like(far), torch.zeros_like(far))
 
     def ask_trials(
         self, ask: Ask, shorter: Shorter, counts: Tensor, trial: Trial, state: FarState, last: Tensor
@@ -213,15 +198,6 @@ class FarMode:
         trial = trial._replace(scale=scale, shift=torch.where(long, 0.0, trial.shift))
         return state._replace(dull=trial.dull, balanced=off <= _UNBALANCED), trial
 
-    def undecided(self, state: FarState) -> Tensor:
-        """Whether the next contest of the two estimates may still change which one is followed: bool `(A,)`."""
-        return state.far & (state.raw.abs() < self.contests)
-
-    def decided(self, state: FarState, won: Tensor) -> FarState:
-        """After a contest, 1 or -1 `(A,)` for its winner, 0 where there was none."""
-        again = torch.where(state.raw * won > 0, state.raw + won, won)
-        return state._replace(raw=torch.where(won != 0, again, state.raw))
-
     def learn(self, state: FarState, before: Border, found: Border, move: Move) -> FarState:
         """After a step: does the border bend?"""
         turned = move.angle.clamp(min=1e-3)
@@ -231,7 +207,4 @@ class FarMode:
         told = state.far & found.seen & (move.angle > _TURNED)
         newest = (move.angle / self.sure).clamp(_NEWEST, 1.0)  # a border that is flat over a long way is flat
         bend = torch.where(told, (1 - newest) * state.bend + newest * ratio, state.bend)
-        newest_gain = torch.where(found.seen, gain.log(), 0.0).clamp(min=0)
-        gained = torch.where(state.far, (1 - _NEWEST_GAIN) * state.gained + _NEWEST_GAIN * newest_gain, state.gained)
-        far = state.far & (bend >= math.log(self.leave)) & (gained >= self.pays)
-        return state._replace(bend=bend, gained=gained, far=far)
+        return state._replace(bend=bend, far=state.far & (bend >= math.log(self.leave)))

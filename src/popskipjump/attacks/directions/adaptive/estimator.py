@@ -27,7 +27,6 @@ from popskipjump.attacks.directions.adaptive.spectrum import (
     infer,
 )
 from popskipjump.attacks.directions.adaptive.spectrum_prior import FirstChange, SpectrumPrior
-from popskipjump.attacks.directions.contest import contest
 from popskipjump.attacks.directions.far import FarMode, FarState, Trial
 from popskipjump.attacks.directions.gain import GainState, MeasuredGain
 from popskipjump.attacks.problem import Problem
@@ -196,19 +195,9 @@ class AdaptiveDirections:
             total = evidence if state.evidence is None else state.evidence.after(evidence, self.decay)
             belief = infer(basis, total, prior, problem.on_device(strength))
             state = state._replace(evidence=total, variance=belief.variance)
-        estimate = basis.to_points(filtered(basis, belief, evidence)) * shape.seen
-        return self._chosen(problem, border, estimate, sums.signal / unit, state) if far else (estimate, state)
-
-    def _chosen(
-        self, problem: Problem, border: Border, smooth: Tensor, raw: Tensor, state: DirectionState
-    ) -> tuple[Tensor, DirectionState]:
-        """Of far images, the filtered or the unfiltered estimate: a spectrum that nothing has confirmed may mislead."""
-        mode = self.far_mode or FarMode()
-        if _is_large(basis_of(problem.shape)) or not mode.contests:
-            return raw, state
-        won = contest(problem, border, smooth, raw, mode.undecided(state.far))
-        state = state._replace(far=mode.decided(state.far, won))
-        return torch.where(per_row(problem.index(state.far.raw >= 0)), raw, smooth), state
+        if far:  # by a spectrum that nothing has confirmed yet, a filter takes more than it gives
+            return sums.signal / unit, state
+        return basis.to_points(filtered(basis, belief, evidence)) * shape.seen, state
 
     def _bounds(self, problem: Problem) -> ActiveBounds | None:
         """Not where a step follows the sign of every value: there, every value counts."""
