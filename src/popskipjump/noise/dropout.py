@@ -58,7 +58,8 @@ class Dropout:
         if any(layer.inplace for layer in layers):
             points = points.clone()  # an in-place first layer would overwrite the caller's points
         plain = getattr(model, "plain", model)  # a frozen copy has no dropout layers
-        parts, start = [], 0
+        parts: list[Tensor] = []
+        start = 0
         while start < len(points) or not parts:
             rows = plain.rows_of_a_call(points) if hasattr(plain, "rows_of_a_call") else len(points)
             part = slice(start, start + max(1, rows))

@@ -92,8 +92,6 @@ def test_ctrl_c_ends_all_groups_and_the_next_call_asks_nothing_again(tmp_path: P
     folder, engine = tmp_path / "run", OverlappingEngine(3)
     with pytest.raises(KeyboardInterrupt):
         collect(spec_of(source), range(IMAGES), folder, source=source, engine=engine, on_queries=ctrl_c)
-    before = asked(tmp_path / "log").total()
-    assert before < here.queries.sum()
     there = collect(spec_of(source), range(IMAGES), folder, source=source, engine=engine)
     assert everything(there) == everything(here)
     assert set(asked(tmp_path / "log").values()) == {1}
