@@ -1,6 +1,6 @@
-"""The first ten minutes of a newcomer: a fresh clone, an empty HOME, the README, and everything works at the first try.
+"""The first ten minutes of a newcomer: a fresh clone, an empty HOME, the README; all works at the first try.
 
-The commands are those of the README, word by word; what a newcomer brings along (`mine.py`, `mine.npz`) is written here.
+The commands are those of the README, word by word; what a newcomer brings (`mine.py`, `mine.npz`) is written here.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-from test_front_pages import README, ROOT, blocks_of, commands_of
+from pages import README, ROOT, blocks_of, commands_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -101,10 +99,10 @@ class Newcomer:
 
 
 @pytest.fixture
-def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
+def newcomer(tmp_path: Path) -> Newcomer:
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("no git, or no repository to clone")
-    yield Newcomer(tmp_path)
+    return Newcomer(tmp_path)
 
 
 def bring(newcomer: Newcomer, model: str, count: int = 60) -> None:

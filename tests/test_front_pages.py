@@ -13,14 +13,11 @@ from typing import Any
 
 import pytest
 import typer
+from pages import FENCE, README, ROOT, blocks_of, commands_of
 
 from popskipjump.cli import app
 
-ROOT = Path(__file__).resolve().parents[1]
-README = ROOT / "README.md"
 PAGES = [README, *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 NEEDS = "# Needs "  # begins a block that uses what a reader may not have: the block says what
 TRIED_ELSEWHERE = {"classifiers.md", "tables.md"}  # by tests/unit/adapters and tests/unit/space
@@ -34,16 +31,6 @@ for _name, _kind in list(globals().items()):
 
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
-
-
-def blocks_of(page: Path) -> list[str]:
-    return BLOCK.findall(page.read_text(encoding="utf-8"))
-
-
-def commands_of(page: Path, program: str) -> list[str]:
-    """Lines that begin with the program, in blocks without a language."""
-    text = "".join(body for kind, body in FENCE.findall(page.read_text(encoding="utf-8")) if kind in ("", "bash"))
-    return [line for line in text.splitlines() if line.startswith(f"{program} ")]
 
 
 def psj() -> Any:

@@ -12,7 +12,7 @@ import torch
 from popskipjump.metrics import Curve
 from popskipjump.sigmoid.model import noisy_sigmoid
 
-WIDTH, HEIGHT = 480.0, 300.0
+WIDTH, HEIGHT = 620.0, 290.0
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 8.0, 10.0, 38.0
 SMALL_WIDTH, SMALL_HEIGHT = 176.0, 104.0
 MARGIN = 5.0

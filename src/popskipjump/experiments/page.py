@@ -12,7 +12,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from popskipjump.errors import InputError
-from popskipjump.experiments.charts import CurveChart, SigmoidChart, curve_chart, sigmoid_chart
+from popskipjump.experiments.charts import CurveChart, SigmoidChart, curve_chart, log_ticks, sigmoid_chart
 from popskipjump.experiments.pictures import changed_most, difference, gain_of, picture
 from popskipjump.metrics import Summary, curve_over_queries, summarise
 from popskipjump.runs.data import RunData
@@ -71,6 +71,7 @@ class RunView(NamedTuple):
     queries: str
     verdict: str
     seconds: str
+    accuracy: list[tuple[str, str]]  # size of the change, share of all images that withstood it
     phases: list[Phase]
     rows: list[ImageView]
     fits_sigmoids: bool
@@ -146,6 +147,7 @@ def _view(number: int, name: str, run: RunData, rows: int) -> RunView:
         queries=_summary(run.attack_queries[chosen], ",.0f"),
         verdict=f"{np.median(judged):.2f}; sure for {sure} of {int(chosen.sum())}" if len(judged) else "not asked",
         seconds=f"{run.seconds.sum():,.0f} s",
+        accuracy=_accuracy(run),
         phases=[
             Phase(phase, f"{int(count.sum()):,}", round(100 * float(count.sum()) / total, 1))
             for phase, count in sorted(run.queries_by_phase.items(), key=lambda item: -int(item[1].sum()))
@@ -188,6 +190,18 @@ def _image(run: RunData, row: int) -> ImageView:
 def _reached(run: RunData, row: int) -> str:
     reached = -1 if run.adversarial_labels is None else int(run.adversarial_labels[row])
     return f"{int(run.labels[row])} → {reached if reached >= 0 else '?'}"
+
+
+def _accuracy(run: RunData) -> list[tuple[str, str]]:
+    """Robust accuracy at round sizes of the change: an image falls at the distance of its confirmed point."""
+    right = np.array([status is not Status.MISCLASSIFIED for status in run.status])
+    confirmed = np.array([status.ended_well for status in run.status])
+    falls = np.where(confirmed, run.distances, np.inf)
+    found = falls[right & np.isfinite(falls)]
+    if not len(found) or found.min() <= 0:
+        return []
+    sizes = [0.0, *log_ticks(float(found.min()) / 2, float(found.max()) * 1.5)]
+    return [(f"{size:g}", f"{float((right & (falls > size)).mean()):.0%}") for size in sizes]
 
 
 def _made(run: RunData) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import warnings
 from collections.abc import Callable, Generator, Sequence
@@ -225,6 +226,7 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "numpy": np.__version__,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
     }
 
 
