@@ -10,7 +10,7 @@ from popskipjump.questions.intervals import Interval, lower_limit, proportion
 from popskipjump.questions.probe.drift import chi_square_tail, drift
 from popskipjump.questions.probe.probing import Probed
 
-DRIFT_LEVEL = 1e-3  # a drift is reported below this probability of chance
+DRIFT_LEVEL = 1e-5  # a drift is reported below this probability of chance
 GROWTH_LEVEL = 1e-3
 _BOTH_LEVEL = 1e-6
 _EVERYWHERE = 0.02  # noise of every image, at least, that is called constant beside a growing one

@@ -26,7 +26,7 @@ class _Law(NamedTuple):
 
 _LAWS = {
     "qsj": _Law(1000, 0.5, 2.0, 45, 4, 7),  # more where inputs are no pictures, and it cannot use their smoothness
-    "psj": _Law(18_000, 0.75, 4.6, 45, 4, 4),
+    "psj": _Law(15_000, 0.65, 4.6, 45, 8, 4),
 }
 FORECAST = tuple(_LAWS)
 _FEWEST = Interval(40, 10, 100)  # queries of any attack: image, starting point and first search
@@ -39,7 +39,7 @@ _SHARE = np.array([
     [0.025, 1.5, math.inf],
     [0.025, 0.6, math.inf],
     [0.02, 0.35, math.inf],
-    [0.02, 0.22, math.inf],
+    [0.015, 0.22, math.inf],
     [0.015, 0.12, 1.5],
     [0.012, 0.1, 0.5],
 ])  # fmt: skip
