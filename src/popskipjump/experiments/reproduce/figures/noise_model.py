@@ -150,8 +150,9 @@ class NoiseModel(Experiment):
         finish(left, "iterations", "border distance (ℓ₂)", f"PSJ, strongest noise: median of {evidence.images()}")
         names = ["no noise", *("\n".join(same) for same in zip(*setup.levels().values(), strict=True))]
         right.set_xticks(range(len(names)), names, fontsize=7)
-        title = f"After {setup.size.iterations} iterations: PSJ solid (majority dotted), HSJ dashed, QSJ dash-dotted"
+        title = "At the end: PSJ solid (majority dotted), HSJ dashed, QSJ dash-dotted"
         finish(right, "", "", title, legend=False)
+        right.title.set_fontsize(8)
         return figure
 
     def ours(self, evidence: Evidence) -> str:
