@@ -77,8 +77,8 @@ def main() -> None:
     text = f"{HEADER}\n{overview_of(results, pictures)}"
     if args.claims is not None:
         text += f"\n{SENTENCES}\n{args.claims.read_text(encoding='utf-8').strip()}\n"
-    for page in args.pages:
-        text += f"\n#{page.read_text(encoding='utf-8').strip()}\n"  # its heading, one level down
+    for added in args.pages:
+        text += f"\n#{added.read_text(encoding='utf-8').strip()}\n"  # its heading, one level down
     if args.cifar10 is not None:
         text += f"\n{CIFAR}\n"
         text += "\n".join([*sections_of(read_results([args.cifar10]), {}), ""])
