@@ -32,7 +32,8 @@ def folder_for(path: Path, own: Collection[str] = (), *, force: bool = False) ->
     Called before the first query, so that no run is lost to a path that cannot be written. Hidden files do not count.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)  # of a run: for its owner alone
         names = sorted(entry.name for entry in path.iterdir())
     except OSError as error:
         raise InputError(f"{path} cannot be used as a folder ({error.strerror}): choose another --out.") from error

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from mutants import SPEC, TARGETS
 
+from popskipjump.cli.output import folder_for
 from popskipjump.errors import StorageError
 from popskipjump.runs.data import load
 from popskipjump.storage import RunFolder
@@ -53,6 +54,16 @@ def test_only_the_owner_can_read_a_run(tmp_path: Path) -> None:
         os.umask(before)
     for path in [tmp_path / "run", *(tmp_path / "run").rglob("*")]:
         assert not stat.S_IMODE(path.stat().st_mode) & 0o077, path
+
+
+def test_a_folder_that_a_command_makes_is_its_owners(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        made = folder_for(tmp_path / "runs" / "run")
+    finally:
+        os.umask(before)
+    assert not stat.S_IMODE(made.stat().st_mode) & 0o077
+    assert folder_for(made) == made
 
 
 def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> None:
