@@ -15,10 +15,12 @@ from torch import Tensor
 from popskipjump.attacks import Trace
 from popskipjump.errors import DataError, InputError
 from popskipjump.evaluation.report import Probes, Report
+from popskipjump.evaluation.spaced_report import SpacedReport, in_space
 from popskipjump.geometry import norm_of
 from popskipjump.metrics import Verdict
 from popskipjump.npz import read_arrays
 from popskipjump.sigmoid import Estimate
+from popskipjump.space import Space
 from popskipjump.types import Bounds, Status
 
 FORMAT = 1
@@ -31,15 +33,11 @@ def save(report: Report, path: str | Path) -> Path:
     """Write a report to a file, `.npz` is added to a name without a suffix; the white box is left out.
 
     Raises:
-        InputError: the report is one of a `Space`, which a file cannot hold yet, or the file cannot be written.
+        InputError: the file cannot be written.
     """
-    if type(report) is not Report:
-        raise InputError(
-            "a report with a space cannot be saved: save `report.to_pandas()`, and `report.points` with numpy.save."
-        )
     place = Path(path)
     place = place if place.suffix else place.with_suffix(".npz")
-    about = {
+    about: dict[str, Any] = {
         "format": FORMAT,
         "title": report.title,
         "norm": report.norm.name,
@@ -56,6 +54,8 @@ def save(report: Report, path: str | Path) -> Path:
     for name in ("verdict", "sigmoid", "probes"):
         part = getattr(report, name)
         arrays |= {} if part is None else _parts(name, part._asdict())
+    if isinstance(report, SpacedReport):
+        about["space"], arrays["free"] = report.space.to_json(), report.free
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]  # its stub takes the names for options
@@ -71,7 +71,7 @@ def _parts(name: str, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def load_report(path: str | Path) -> Report:
-    """Read what `Report.save` wrote; its `white_box` is None.
+    """Read what `Report.save` wrote; its `white_box` is None, and points in a space are an array, without a frame.
 
     Raises:
         DataError: the file is not one of these.
@@ -105,7 +105,7 @@ def _report(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> Report:
     verdict, sigmoid = tensors("verdict", Verdict._fields), tensors("sigmoid", Estimate._fields)
     trace: dict[str, Any] = {"points": None} | (tensors("trace", _TRACE) or {})
     probes = {name: arrays[f"probes_{name}"] for name in Probes._fields if f"probes_{name}" in arrays}
-    return Report(
+    report = Report(
         **{name: arrays[name] for name in _PLAIN},
         border_distances=arrays.get("border_distances"),
         targets=arrays.get("targets"),
@@ -118,7 +118,8 @@ def _report(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> Report:
         probes=Probes(**probes) if probes else None,
         trace=Trace(**trace),
         norm=norm_of(about["norm"]),
-        bounds=Bounds.of(tuple(about["bounds"])),
+        bounds=Bounds(0.0, 1.0) if "space" in about else Bounds.of(tuple(about["bounds"])),  # a space has its own
         title=str(about["title"]),
         white_box=None,
     )
+    return in_space(report, Space.from_json(about["space"]), arrays["free"]) if "space" in about else report

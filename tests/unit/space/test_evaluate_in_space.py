@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from space_toys import WEIGHTS, Recording, mixed_rows, mixed_space, score
 
 import popskipjump as psj
 from popskipjump import Status
+from popskipjump.evaluation.spaced_report import SpacedReport
 
 ATTACKS = ("psj", "qsj", "hsj", "boundary")
 QUICK: dict[str, Any] = {"iterations": 4, "budget": 600, "verdict": 10}
@@ -300,3 +302,17 @@ def test_bad_input_is_refused_before_the_first_query(wrong: dict[str, Any], word
         wrong = wrong | {"mask": np.ones(9)}
     with pytest.raises(psj.InputError, match=words):
         psj.evaluate(_nothing, **good | wrong)
+
+
+def test_a_report_in_a_space_is_saved_with_its_space(tmp_path: Path) -> None:
+    space = psj.Space([0, -np.inf, 0], [1, np.inf, 4], integer=[2], immutable=[1])
+    rows = np.array([[0.2, 7.0, 1.0], [0.3, -2.0, 2.0]])
+    model = psj.FunctionModel(lambda x: (x[:, 0] + x[:, 2] / 4 > 0.9).astype(int), classes=2)
+    report = psj.evaluate(model, rows, [0, 0], "qsj", space=space, budget=100)
+    found = psj.load(report.save(tmp_path / "kept"))
+    assert isinstance(report, SpacedReport)
+    assert isinstance(found, SpacedReport)
+    assert found.space == space
+    assert found.points.tobytes() == report.points.tobytes()
+    assert found.distances.tolist() == report.distances.tolist()
+    assert str(found) == str(report)
