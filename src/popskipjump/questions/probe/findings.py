@@ -170,6 +170,8 @@ def _held_against(trial: Trial, item: Forecast, name: str, saw: str, means: str,
     agrees = trial.agrees(item)
     verdict = {True: "The run agrees.", False: "The run does not agree: believe the run."}
     means += " " + (verdict[agrees] if agrees is not None else "The run was too short to tell whether this is right.")
+    if agrees is False and math.isinf(trial.median):
+        do = "The distance may be nearer than any border: see how far a run with a larger budget gets."
     if not math.isinf(trial.median):
         most = max(value for value in trial.needed.tolist() if math.isfinite(value))
         do = f"Give it a budget of {math.ceil(most / 100) * 100:,}, which was enough for every image that got there."

@@ -29,6 +29,7 @@ _LAWS = {
     "psj": _Law(15_000, 0.65, 4.6, 45, 8, 4),
 }
 FORECAST = tuple(_LAWS)
+_FEW_INPUTS = 50  # with fewer, a line to another class may well run straight to the nearest border
 _FEWEST = Interval(40, 10, 100)  # queries of any attack: image, starting point and first search
 # A distance over that of the border on the line to another class, and the share of the queries above after which the
 # median image is as near: about the 5%, 50% and 95% quantiles over the problems of benchmarks/results/questions.md.
@@ -75,6 +76,8 @@ def forecast(
     )
     base = law.base * math.pow(dimension / _DIMENSION, law.by_dimension)
     below, part, above = (1 / law.below, 1.0, law.above) if reach is None else _shares(reach)
+    if reach is not None and reach < 1 and dimension < _FEW_INPUTS:
+        above = math.inf
     needed = (base * value * part, base * low * below, base * high * above)
     queries = Interval(*(max(pair) for pair in zip(needed, _FEWEST, strict=True)))
     return Forecast(attack, queries, Interval(value, low, high))
