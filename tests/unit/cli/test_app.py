@@ -99,3 +99,19 @@ def test_the_package_runs_as_a_module() -> None:
         [sys.executable, "-m", "popskipjump", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout == f"popskipjump {popskipjump.__version__}\n"
+
+
+def test_ctrl_c_during_the_import_leaves_no_traceback() -> None:
+    code = """
+import builtins, runpy, sys
+real = builtins.__import__
+def stopped(name, *rest, **named):
+    if name == "typer":
+        raise KeyboardInterrupt
+    return real(name, *rest, **named)
+builtins.__import__ = stopped
+runpy.run_module("popskipjump", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr == "interrupted: nothing was done.\n"
