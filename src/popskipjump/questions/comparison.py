@@ -135,7 +135,7 @@ def _page(answer: Comparison) -> Page:
     all_images = Marks("images", answer.ratios[order], answer.ratios[order], answer.ratios[order])
     ends = [np.array([v if math.isfinite(v) else np.nanmax([answer.ratio.value, 2.0])]) for v in answer.ratio]
     rows = tuple(
-        (str(row), *(f"{v[row]:.4g}" for v in (answer.base, answer.defended, answer.ratios, answer.shifts)))
+        (str(row), *(_cell(v[row]) for v in (answer.base, answer.defended, answer.ratios, answer.shifts)))
         for row in range(min(len(answer.ratios), 200))
     )
     return Page(
@@ -153,6 +153,11 @@ def _page(answer: Comparison) -> Page:
             f"Robustness here is {answer.norm} distance to the border of the most frequent answer.",
         ),
     )  # fmt: skip
+
+
+def _cell(value: float) -> str:
+    """A number; a dash where one of the two borders is not on the ray, or nothing was measured."""
+    return f"{value:.4g}" if math.isfinite(value) and value > 0 else "–"
 
 
 def _headline(answer: Comparison) -> str:
