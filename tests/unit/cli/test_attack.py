@@ -40,7 +40,7 @@ def test_the_results_hold_every_image_the_spec_and_the_versions(psj: Psj, models
     report = _report(out)
     assert report["spec"]["seed"] == 3
     assert report["spec"]["data"] == str(data)
-    assert set(report["versions"]) == {"popskipjump", "python", "torch", "numpy"}
+    assert set(report["versions"]) >= {"popskipjump", "python", "torch", "numpy"}
     first = report["images"][0]
     assert [image["image"] for image in report["images"]] == [1, 2]
     assert first["status"] == "FINISHED"
