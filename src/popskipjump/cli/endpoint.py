@@ -27,7 +27,9 @@ def is_address(model: object) -> bool:
 
 def again(model: str | None, out: Path) -> str:
     """How to go on with an interrupted run."""
-    return "the same command" if is_address(model) else f"`psj resume {out}`"
+    if is_address(model):
+        return "the same command"
+    return f"`psj resume {out}`" if model is None else f"`psj resume {out} --model {model}`"
 
 
 def remote_model(url: str) -> Any:

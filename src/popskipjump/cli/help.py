@@ -17,7 +17,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "noises": ("psj noises",),
     "reproduce": ("psj reproduce table-1 --quick", "psj reproduce --list"),
     "runs": ("psj runs .", "psj runs psj-reproduce/runs"),
-    "resume": ("psj resume run",),
+    "resume": ("psj resume run", "psj resume run --model mine.py:make"),
     "report": ("psj report run --out page.html",),
     "watch": ("psj watch run", "psj watch run --out steps.html"),
     "check": ("psj check --model mine.py:make --data mine.npz",),
@@ -39,7 +39,7 @@ Where to start:
   psj demo                                 four attacks side by side: a table and two pictures, in minutes
   psj attack --images 5                    the embedded network: how far is its border? Seconds
   psj attack --model mine.py:make --data mine.npz --out run
-                                           your own model; `psj resume run` goes on after Ctrl-C
+                                           your own model; the same command goes on after Ctrl-C
   psj check --model mine.py:make --data mine.npz
                                            is this classifier noisy, and how?
   psj report run                           a run as one page to look at

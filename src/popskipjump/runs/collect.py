@@ -200,7 +200,10 @@ def source_at(
             "or are behind a URL: go on with the same call, `evaluate_in(folder, ...)`, or the same `psj attack`."
         )
     if model is None and ":" in spec.model:
-        raise InputError(f"the model of this run comes from a Python file ({spec.model}): pass --model with its path.")
+        raise InputError(
+            "the model of this run comes from a Python file, which is run only if you name it: pass --model "
+            f"{spec.model}, with the path of the file."
+        )
     targeted = ":" in (spec.targets or "")
     data, weights = data or place.get("data"), weights or place.get("weights")
     source = source_of(spec.dataset, data, model or spec.model, weights, spec.bounds, targeted=targeted)

@@ -87,7 +87,7 @@ def test_resume_goes_on_with_the_images_that_were_asked_for(
 def test_resume_never_runs_a_file_that_the_user_does_not_name(psj: Callable[..., Any], interrupted: Any) -> None:
     result = psj("resume", interrupted)
     assert result.exit_code == 2
-    assert "pass --model with its path" in result.output
+    assert "which is run only if you name it: pass --model" in result.output
 
 
 def test_resume_refuses_another_model(psj: Callable[..., Any], interrupted: Any, models: Path) -> None:
