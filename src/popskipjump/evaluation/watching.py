@@ -24,7 +24,7 @@ class Watch:
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream or sys.stderr, clock
-        self._live = self._stream.isatty() or "ipykernel" in sys.modules
+        self._live = self._stream.isatty() or type(self._stream).__module__.startswith("ipykernel")
         self._began = self._said = clock()
         self._asked, self._step = 0, "looking for starting points"
         self._width = 0

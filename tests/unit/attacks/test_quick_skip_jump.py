@@ -244,6 +244,7 @@ def excess(attack: QuickSkipJump, normal_: torch.Tensor, budget: int) -> float:
 CHECKERS = basis_of((1, 12, 12)).corners[0]
 WAVES = torch.cos(torch.linspace(0, 2 * math.pi, 12)).repeat(12, 1).flatten() * 2**0.5
 BARE = {"start": GivenStart(), "restart": NoRestart()}
+NEAR = BARE | {"direction": AdaptiveDirections(far_mode=None)}  # the far mode turns by a ladder instead
 
 
 @pytest.mark.parametrize(
@@ -251,14 +252,14 @@ BARE = {"start": GivenStart(), "restart": NoRestart()}
     [
         ({}, BARE, CHECKERS, 0.3),
         (BARE, BARE | {"direction": AdaptiveDirections(learn_spectrum=False)}, WAVES, 0.7),
-        (BARE, BARE | {"step": FullStep(1.3)}, CHECKERS, 0.9),
+        (NEAR, NEAR | {"step": FullStep(1.3)}, CHECKERS, 0.9),
     ],
     ids=["pattern start", "learned spectrum", "arc"],
 )
 def test_a_part_brings_it_nearer_where_the_part_is_made_for(
     parts: dict[str, Any], without: Any, normal_: Any, share: float
 ) -> None:
-    """Measured excess of the distance: 0.00, 0.05 and 0.11 with the part, and 0.11, 0.15 and 0.17 without it."""
+    """Measured excess of the distance: 0.00, 0.05 and 0.13 with the part, and 0.18, 0.17 and 0.18 without it."""
     assert excess(QuickSkipJump(**parts), normal_, 400) < share * excess(QuickSkipJump(**without), normal_, 400)
 
 
