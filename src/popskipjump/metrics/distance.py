@@ -96,9 +96,8 @@ def border_distance(
     norm, limits = norm_of(norm), Bounds.of(bounds)
     finite = points.flatten(1).isfinite().all(dim=1)  # (B,)
     points = torch.where(finite.reshape(-1, *(1 for _ in points.shape[1:])), points, original)
-    device = original.device
+    device, shape = original.device, tuple(original.shape[1:])
     criterion = Untargeted(labels.to(device)) if targets is None else Targeted(targets.to(device))
-    shape = tuple(original.shape[1:])
     rays = _Rays(white_box, criterion, original.flatten(1), points.flatten(1), shape, limits, on_rows)
 
     everyone = torch.arange(len(original), device=device)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from popskipjump import Hooks, Pool, Report, evaluate
 from popskipjump.errors import AssumptionError, InputError
@@ -90,22 +91,11 @@ def certified_radius(counts: Array | int, samples: int, sigma: float, alpha: flo
 
 
 def certify(
-    model: Any,
-    images: Array,
-    labels: Array | Sequence[int],
-    sigma: float,
-    *,
-    declared: bool = False,
-    samples: int = 1000,
-    selection: int = 100,
-    confidence: float = 0.999,
-    attack: str | AttackConfig | None = "qsj",
-    budget: int = 1000,
-    starts: Array | Pool | None = None,
-    bounds: tuple[float, float] = (0.0, 1.0),
-    seed: int = 0,
-    on_queries: Callable[[int], None] | None = None,
-) -> Certificates:
+    model: Any, images: Array, labels: Array | Sequence[int], sigma: float, *,
+    declared: bool = False, samples: int = 1000, selection: int = 100, confidence: float = 0.999,
+    attack: str | AttackConfig | None = "qsj", budget: int = 1000, starts: Array | Pool | None = None,
+    bounds: tuple[float, float] = (0.0, 1.0), seed: int = 0, on_queries: Callable[[int], None] | None = None,
+) -> Certificates:  # fmt: skip
     """Bound the L2 robustness of each image from both sides: certified below, found by an attack above.
 
     Args:
@@ -139,13 +129,7 @@ def certify(
     oracle, _ = oracle_of(model, noise, seed + 1, tuple(batch.shape[1:]))
     asker = Asker(oracle, Ledger(len(batch)), box, torch.arange(len(batch)), on_queries)
 
-    rows = torch.arange(len(batch))
-    chosen = asker.counts(batch, rows, selection, "selection")
-    asker.check_alive(chosen)
-    prediction = torch.mode(chosen, dim=1).values
-    # Half of the error is for the radii, half for the tests that may refuse the result.
-    hits = (asker.counts(batch, rows, samples, "estimation") == prediction.unsqueeze(1)).sum(dim=1)
-    radius, low = certified_radius(hits.numpy(), samples, float(sigma), alpha / 2)
+    prediction, radius, low = _radii(asker, batch, selection, samples, float(sigma), alpha / 2)
     found = np.full(len(batch), np.inf)
     crossed: list[int] = []
     asked = asker.ledger.total.numpy()
@@ -156,15 +140,31 @@ def certify(
             keep_trace=False, hooks=Hooks(on_queries=on_queries),
         )  # fmt: skip
         found = _verified(asker, report, samples, alpha / 6)
-        crossed = _crossings(report, prediction.numpy(), radius, found)
+        crossed = _crossings(report, prediction, radius, found)
         if declared:
             tested = _check_slope(asker, report, float(sigma), samples, alpha / 6)
         asked = asked + report.queries
-    predicted = np.where(radius > 0, prediction.numpy(), ABSTAINED)
+    predicted = np.where(radius > 0, prediction, ABSTAINED)
     return Certificates(
         float(sigma), confidence, samples, truth.numpy(), predicted, low, radius, found, asked, crossed, declared,
         tested, digests_of(batch.numpy()),
     )  # fmt: skip
+
+
+def _radii(
+    asker: Asker, batch: Tensor, selection: int, samples: int, sigma: float, error: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Class, certified radius, and lower bound of the class's probability: `(B,)` each.
+
+    Half of the error is for the radii, and the other half for the tests that may refuse the result.
+    """
+    rows = torch.arange(len(batch))
+    chosen = asker.counts(batch, rows, selection, "selection")
+    asker.check_alive(chosen)
+    prediction = torch.mode(chosen, dim=1).values
+    hits = (asker.counts(batch, rows, samples, "estimation") == prediction.unsqueeze(1)).sum(dim=1)
+    radius, low = certified_radius(hits.numpy(), samples, sigma, error)
+    return prediction.numpy(), radius, low
 
 
 def _check_numbers(sigma: float, samples: int, selection: int, budget: int) -> None:

@@ -39,24 +39,12 @@ _NEARLY = 1.2  # queries are counted until the distance is within this factor of
 
 
 def compare(
-    base: Any,
-    defended: Any,
-    images: Array,
-    labels: Array | Sequence[int],
-    *,
-    base_noise: str | NoiseModel | None = None,
-    defended_noise: str | NoiseModel | None = None,
-    attack: str | AttackConfig = "qsj",
-    norm: str | Norm = "l2",
-    budget: int = 2000,
-    scale: float | None = None,
-    starts: Array | Pool | None = None,
-    margin: float = 0.1,
-    confidence: float = 0.95,
-    bounds: tuple[float, float] = (0.0, 1.0),
-    seed: int = 0,
-    on_queries: Callable[[int], None] | None = None,
-) -> Comparison:
+    base: Any, defended: Any, images: Array, labels: Array | Sequence[int], *,
+    base_noise: str | NoiseModel | None = None, defended_noise: str | NoiseModel | None = None,
+    attack: str | AttackConfig = "qsj", norm: str | Norm = "l2", budget: int = 2000, scale: float | None = None,
+    starts: Array | Pool | None = None, margin: float = 0.1, confidence: float = 0.95,
+    bounds: tuple[float, float] = (0.0, 1.0), seed: int = 0, on_queries: Callable[[int], None] | None = None,
+) -> Comparison:  # fmt: skip
     """Compare the robustness of two classifiers on the same images with the same attack.
 
     Args:
@@ -92,8 +80,7 @@ def compare(
     ]
     if scale is None:
         some = slice(0, _LOOKED_AT)
-        seen = check(defended, batch[some], truth[some], noise=defended_noise, bounds=bounds, seed=seed)
-        scale = min(max(seen.forecasts[0].multiplier.value, 1.0), _MOST_SCALE)
+        scale = _scale_for(defended, defended_noise, batch[some], truth[some], bounds, seed)
     budgets = (int(budget), math.ceil(budget * scale))
     reports = [
         evaluate(model, batch, truth, attack, noise, size, starts=starts, budget=most, bounds=bounds, seed=own,
@@ -110,15 +97,21 @@ def compare(
     ]
     titles = (f"base, noise {describe(base_noise)}", f"defended, noise {describe(defended_noise)}")
     numbers = (own[0], own[1], (asked[0], asked[1]), budgets, size.name, titles)
-    return _judged(
-        rays,
-        own,
-        _ratio(needed[1], np.where(np.isinf(needed[0]), np.nan, needed[0])),
-        margin,
-        level,
-        Key(seed).child("compare"),
-        numbers,
-    )
+    cost = _ratio(needed[1], np.where(np.isinf(needed[0]), np.nan, needed[0]))
+    return _judged(rays, own, cost, margin, level, Key(seed).child("compare"), numbers)
+
+
+def _scale_for(
+    defended: Any,
+    noise: str | NoiseModel | None,
+    images: Tensor,
+    labels: Tensor,
+    bounds: tuple[float, float],
+    seed: int,
+) -> float:
+    """How many times the base classifier's budget the noise of the defended one calls for, by `check`."""
+    seen = check(defended, images, labels, noise=noise, bounds=bounds, seed=seed)
+    return float(min(max(seen.forecasts[0].multiplier.value, 1.0), _MOST_SCALE))
 
 
 def _judged(

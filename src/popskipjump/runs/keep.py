@@ -61,8 +61,7 @@ def evaluate_in(
     stop_distance: float | None = None, verdict: int = 0, name: str | None = None, digest: str | None = None,
     retry: Retry | None = None, engine: Engine | None = None, memory: int | None = None,
     on_queries: Callable[[int], None] | None = None, on_progress: Callable[[RunProgress], None] | None = None,
-    on_note: Callable[[str], None] | None = None,
-) -> Report:  # fmt: skip
+    on_note: Callable[[str], None] | None = None) -> Report:  # fmt: skip
     """`evaluate`, kept in the folder `out`; the same call again goes on, and asks nothing that was answered.
 
     Args:
