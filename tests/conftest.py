@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -19,6 +20,9 @@ Opened = Callable[..., AbstractContextManager[Any]]
 
 # One thread leaves the neighbours on the machine in peace; `scripts/test_capabilities.py` tries several.
 torch.set_num_threads(int(os.environ.get("POPSKIPJUMP_TEST_THREADS", "1")))
+# A shell that starts the tests in the background ignores Ctrl-C for them, and their children would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
