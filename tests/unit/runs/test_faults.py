@@ -18,6 +18,11 @@ from popskipjump.oracles.classifier import checked_labels
 from popskipjump.runs.collect import collect
 from popskipjump.testing import FaultError, Faults, FaultyOracle
 
+# Where another test has imported JAX, it warns of its threads; the children here use none of them.
+forks = pytest.mark.filterwarnings(
+    r"ignore:os\.fork\(\) was called:RuntimeWarning", "ignore:.*multi-threaded, use of fork:DeprecationWarning"
+)
+
 
 class Zeros:
     def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
@@ -72,6 +77,7 @@ def test_a_hang_ends_in_an_error() -> None:
         FaultyOracle(Zeros(), Faults(hang=1.0, hang_seconds=0.01)).ask(torch.zeros(3, 2), TICKET)
 
 
+@forks
 def test_death_is_that_of_the_process() -> None:
     child = os.fork()
     if not child:
@@ -98,6 +104,7 @@ def test_a_run_with_faults_accounts_for_every_image(tmp_path: Path) -> None:
     assert bool((Linear().labels(torch.from_numpy(data.points[good])).numpy() >= 0).all())
 
 
+@forks
 def test_a_run_that_dies_and_dies_again_ends_as_one_that_lives(tmp_path: Path) -> None:
     whole = collect(spec_of(source_with(None)), range(4), tmp_path / "whole", source=source_with(Logging()))
     deaths = 0
