@@ -22,9 +22,8 @@ _PEAK = (0.2, 0.35, 0.5, 0.7, 1.0)
 _BLUR = 0.07  # standard deviation of the blur, as a fraction of the longer axis
 _NOTHING = 1e-30  # smaller blur weights are dropped: products with subnormal float32 take ten times as long
 _LEAST = 1e-3  # smallest variance of a band in a candidate spectrum, relative to its largest
-RESOLVED = (
-    56.0  # half-waves over an image up to which classifiers look at it: all of them at 32 pixels, a quarter at 224
-)
+# Half-waves over an image up to which classifiers look at it: all of them at 32 pixels, a quarter at 224.
+RESOLVED = 56.0
 _USUAL = {"grey": 0.05, "both": 0.55, "coloured": 0.4}  # prior of each kind of spectrum of a large image
 _OCTAVE = 0.5  # standard deviation of the cut-off around `RESOLVED` in this prior, in octaves
 _SELDOM = 1e-3  # prior of every other spectrum of a large image
