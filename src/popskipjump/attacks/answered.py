@@ -1,4 +1,4 @@
-"""The classes that were answered at the last place of each image, kept while points are checked and confirmed."""
+"""The adversarial classes answered at the last queried point of each image, while points are checked or confirmed."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections import Counter
 import torch
 from torch import Tensor
 
-PHASES = frozenset({"check", "settle", "verdict"})  # they ask at one place of an image, again and again
+PHASES = frozenset({"check", "settle", "verdict"})  # phases that query one point of an image repeatedly
 
 
 class AnsweredClasses:
-    """Adversarial classes by image, of the place that was asked last."""
+    """Counts of the adversarial classes at the last queried point of each image."""
 
     def __init__(self) -> None:
         self._place: dict[int, Tensor] = {}  # row -> (d,)
         self._votes: dict[int, Counter[int]] = {}
 
     def note(self, points: Tensor, rows: Tensor, labels: Tensor, adversarial: Tensor) -> None:
-        """Keep the answers of one call: `(M, d)`, `(M,)`, `(M,)`, bool `(M,)`; another place begins anew."""
+        """Count the answers of one call: `(M, d)`, `(M,)`, `(M,)`, bool `(M,)`; a new point resets the counts."""
         said, counts = labels.cpu().tolist(), adversarial.cpu().tolist()
         for place, row in enumerate(rows.tolist()):
             if place == 0 or row != int(rows[place - 1]):

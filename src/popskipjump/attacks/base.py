@@ -75,7 +75,7 @@ class AttackResult:
 
 
 class Snapshot(NamedTuple):
-    """The borders after an iteration, for whoever follows the walk."""
+    """The borders after an iteration, for callbacks."""
 
     iteration: int
     border: Border  # of A images
@@ -114,12 +114,12 @@ def run(
         problem: B images.
         rows: `(A,)` the images to attack.
         start: `(A, d)` an adversarial point for each.
-        status: B, how the others have ended already; changed in place.
-        stop_distance: an image leaves once its point is this near.
-        keep_points: keep every iteration's points in the trace.
+        status: B, the status of each image; changed in place.
+        stop_distance: an image ends once its point is within this distance.
+        keep_points: keep the points of every iteration in the trace.
         keep_interrupted: on Ctrl-C, return the points found so far instead of raising the interrupt.
         open_end: the number of iterations is only a limit, and the trace ends with the last iteration made.
-        settle: how the points are confirmed; None for the default.
+        settle: settings of the settle phase; None for the default.
         on_progress: called after every iteration.
         on_step: called with the borders of every iteration.
     """
@@ -172,7 +172,7 @@ def _walk(
 
 
 def _answered(problem: Problem, border: Border) -> Border:
-    """The images that the classifier did not fail on: the others keep the border that they had."""
+    """The border without the images on which the classifier failed; these keep their earlier border."""
     if not problem.failed:
         return border
     return border.select(torch.tensor([row not in problem.failed for row in border.rows.tolist()], dtype=torch.bool))
@@ -267,7 +267,7 @@ class _Record:
         return self.final[border.rows]
 
     def result(self, status: list[Status], open_end: bool = False) -> AttackResult:
-        """Everything, with images that found nothing at an infinite distance and misclassified ones at 0."""
+        """The result; an image without a point has an infinite distance, a misclassified one distance 0."""
         if open_end:
             end = self.last + 1
             self.distance, self.queries, self.gap = self.distance[:end], self.queries[:end], self.gap[:end]
@@ -305,7 +305,7 @@ class _Record:
         )
 
     def _all_points(self) -> Tensor | None:
-        """The points of every iteration, the last ones as often as it takes: `(T + 1, B, d)`."""
+        """The points of every iteration; those of the last one fill the rest of the trace: `(T + 1, B, d)`."""
         if self.history is None:
             return None
         made = self.history or [self.problem.original.cpu()]

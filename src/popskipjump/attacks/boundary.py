@@ -18,11 +18,11 @@ from popskipjump.geometry import clip, inner, l2_size, per_row
 from popskipjump.rng import normal
 from popskipjump.types import Status
 
-_WINDOW = 100  # answers that a success rate is taken over
+_WINDOW = 100  # answers over which a success rate is averaged
 
 
 class _Walk(NamedTuple):
-    """What the next proposals need."""
+    """State of the walk for each image."""
 
     rows: Tensor  # (A,) the images, as in the border
     point: Tensor  # (A, d) adversarial, as far as is known
@@ -37,12 +37,12 @@ class BoundaryAttack:
     """A random walk along the border: a step across, then a step towards the original, kept if adversarial.
 
     Args:
-        iterations: entries of the trace.
-        proposals: tried in each; 32 x 780 is the published 25,000.
+        iterations: number of entries of the trace.
+        proposals: number of proposals per iteration; 32 x 780 is the published 25,000.
         orthogonal: first size of the step across, in units of the distance.
         forward: first size of the step towards the original.
-        test_every: every so many proposals, the step across is also asked about alone, to set its size.
-        adapt: factor by which sizes change.
+        test_every: number of proposals after which the step across is also queried alone, to adapt its size.
+        adapt: factor by which the sizes of steps change.
     """
 
     iterations: int = 32
@@ -82,13 +82,13 @@ class BoundaryAttack:
             walk = self._propose(problem, rows, walk, going, number)
         zero = torch.zeros(len(rows), dtype=torch.float64)
         yes, none = torch.ones(len(rows), dtype=torch.bool), torch.zeros(len(rows), dtype=torch.int64)
-        # The point is adversarial, and the whole line beyond it is unknown: its outer end counts as the border.
+        # The point is adversarial, and nothing is known about the line inward of it: its outer end is the border.
         border = border_at(problem, rows, walk.point, Found(zero, zero, zero, yes, zero, zero, zero + 1, none, yes))
         ended = dict.fromkeys(rows[problem.affordable(rows) < 2].tolist(), Status.BUDGET_SPENT)
         return Step(border, ended, walk)
 
     def _propose(self, problem: Problem, rows: Tensor, walk: _Walk, going: Tensor, number: int) -> _Walk:
-        """One proposal for each of the images in `going`."""
+        """Make one proposal for each image in `going`."""
         chosen = problem.index(going)
         original = problem.originals(rows[going])
         point = walk.point[chosen]

@@ -27,31 +27,32 @@ class PopSkipJump:
 
     Args:
         iterations: steps along the border.
-        resolution: the search line is divided into this many parts, and one coordinate of a direction has the size of
-            one part: 100 (MNIST) or 300 (CIFAR-10); None takes 100 up to 1,024 dimensions and 300 above.
-        beta: the size of one coordinate of a direction, in units of the search line, if it is not to be one part. From
-            22,500 dimensions on it is less, so that a direction is no longer than half of the line (docs/errata.md,
-            D8).
-        slopes: how many slopes the prior holds.
-        slope_range: log10 of the flattest and the steepest, per length of the search line.
-        floors: noise levels eps of the prior, or (low, high) pairs of them.
+        resolution: number of parts of the search line, 100 (MNIST) or 300 (CIFAR-10); None takes 100 up to 1,024
+            dimensions and 300 above.
+        beta: standard deviation of one coordinate of a direction, in units of the search line; None for one part of the
+            line, or less from 22,500 dimensions on, so that a direction is at most half as long as the line
+            (docs/errata.md, D8).
+        slopes: number of slopes in the prior.
+        slope_range: log10 of the smallest and the largest slope, per length of the search line.
+        floors: noise levels eps in the prior, or (low, high) pairs of them.
         count: number of random directions.
         acquisition: "information" or "sample-size" (E[n]).
         estimate: "mean" or "map".
-        sample_size: how n_t follows from the posterior: E[n] over the centre with its tail bounded (Algorithm 1,
+        sample_size: rule that derives n_t from the posterior: E[n] over the centre with its tail bounded (Algorithm 1,
             "centre"; docs/errata.md, D3), over all parameters ("posterior"), n at the point estimate ("point"), or n
             at the mean signal over the posterior ("signal").
         at_least: smallest n_t without noise, in units of n_t^det; floors of the noise raise it.
         check_every: k of the stopping rule.
-        per_step: queries per look at the acquisition (acceleration trick 1).
-        spread_over: 1.0 asks them at the best position; 0.9 within 90% of it.
-        shrink_priors: acceleration trick 2.
-        search_limit: queries of one search at most.
-        enlarge: how much longer the next search line is made; 1.5 in the paper. The directions grow with the line, and
+        per_step: queries for each evaluation of the acquisition (acceleration trick 1).
+        spread_over: 1.0 makes these queries at the best position; 0.9 spreads them over the positions whose acquisition
+            value is within 90% of the best.
+        shrink_priors: narrow the priors of later searches (acceleration trick 2).
+        search_limit: largest number of queries of one search.
+        enlarge: factor on the length of the next search line; 1.5 in the paper. The directions grow with the line, and
             at 1.3 the points came 2 to 5% closer (docs/errata.md, D2).
-        baseline: subtract the mean answer from the answers, as HSJ does. The paper does without; with displacements
-            that are clipped to the bounds this costs a quarter of the distance (docs/errata.md, D1).
-        confidence: how sure the returned point is to lie on the adversarial side of the estimated border.
+        baseline: subtract the mean answer from the answers, as HSJ does. The paper does not; with displacements
+            clipped to the bounds, that costs a quarter of the distance (docs/errata.md, D1).
+        confidence: posterior probability that the returned point is on the adversarial side of the border.
         true_gradient: PSJ-TrueGrad: take the direction from the white box.
     """
 
@@ -82,13 +83,12 @@ class PopSkipJump:
 
     @classmethod
     def as_published(cls, **changes: Any) -> PopSkipJump:
-        """PopSkipJump in the authors' setting, as far as it can be had.
+        """PopSkipJump in the authors' setting, except for three deviations.
 
-        No baseline (docs/errata.md, D1), a search line 1.5 times longer (D2), and the authors' grid. beta is one
-        part of the line, 1/100 or 1/300, as here. The grid is that of their released code, 31 slopes with log10 s in
-        [-1, 2] and 7 floors up to 0.3: the printed range of slopes, [1, 3], cannot hold what logit sampling needs (E8).
-        Three deviations stay, without which the printed numbers of queries are not met: the tail of E[n] is bounded
-        (D3), n_t is at least n_t^det (D4), and positions half-way between the centres are asked (D5).
+        No baseline (docs/errata.md, D1), a search line 1.5 times longer (D2), and the grid of the authors' released
+        code: 31 slopes with log10 s in [-1, 2] and 7 floors up to 0.3. The printed range of slopes, [1, 3], excludes
+        the slopes of logit sampling (E8). Without the three deviations, the printed numbers of queries are not met: the
+        tail of E[n] is bounded (D3), n_t is at least n_t^det (D4), and queries are half-way between the centres (D5).
 
         Args:
             changes: arguments that differ from this setting, such as `iterations=8`.
@@ -130,7 +130,7 @@ class PopSkipJump:
             direction=direction,
             step_rule=FullStep(self.enlarge),
             search=search,
-            # Steps of published length, along directions from few answers for each dimension, lead away (D8).
+            # With few answers per dimension, steps of the published length may increase the distance (D8).
             acceptance=AcceptIfNearer() if large else UnlessFaint(),
             restart=NoRestart(),
             iterations=self.iterations,

@@ -40,7 +40,7 @@ class Problem:
 
     original: Tensor  # (B, d) float32, on the oracle's device
     shape: tuple[int, ...]  # of one input
-    image_id: Tensor  # (B,) int64, on the CPU: what random streams and records know an image by
+    image_id: Tensor  # (B,) int64, on the CPU: names an image in random streams and records
     bounds: Bounds
     norm: Norm
     key: Key
@@ -51,11 +51,11 @@ class Problem:
     white_box: WhiteBox | None = None
     labels: Tensor | None = None  # (B,) int64, for the white box alone
     targets: Tensor | None = None  # (B,) int64, for the white box alone
-    failed: dict[int, str] = field(default_factory=dict)  # row -> what the classifier did
+    failed: dict[int, str] = field(default_factory=dict)  # row -> the classifier's error
     on_queries: Callable[[int], None] | None = None
-    verdict: int = 0  # queries of each image that nothing but the verdict may ask
+    verdict: int = 0  # queries of each image that are reserved for the verdict
     retry: Retry = field(default_factory=Retry)
-    answered: AnsweredClasses = field(default_factory=AnsweredClasses)  # at the points that are confirmed
+    answered: AnsweredClasses = field(default_factory=AnsweredClasses)  # classes at the points being confirmed
 
     def __post_init__(self) -> None:
         self._buffers: dict[str, Tensor] = {}
@@ -147,7 +147,7 @@ class Problem:
         return answers
 
     def _label_some(self, points: Tensor, rows: Tensor, phase: str, alive: Tensor) -> tuple[Tensor, Tensor]:
-        """`label` for the images that have not failed: they alone are asked about, bool `(M,)` on the CPU."""
+        """`label` for the rows of images that have not failed, `alive`: bool `(M,)` on the CPU."""
         labels, decisions = self._no_answers(len(rows))
         if bool(alive.any()):
             there = self.index(alive)
@@ -159,14 +159,14 @@ class Problem:
         return labels, torch.zeros(count, dtype=torch.bool, device=self.device)
 
     def decide_single(self, points: Tensor, rows: Tensor, phase: str) -> Tensor:
-        """`decide` without votes: what one answer of the classifier says. For the settle phase and the verdict."""
-        voting = self.oracle
+        """`decide` without votes, by one answer of the classifier per row: for the settle phase and the verdict."""
+        voting, votes = self.oracle, self.votes
         if isinstance(voting, MajorityVote):
             self.oracle, self.votes = voting.oracle, 1
         try:
             return self.decide(points, rows, phase)
         finally:
-            self.oracle, self.votes = voting, getattr(voting, "votes", 1)
+            self.oracle, self.votes = voting, votes
 
     def _ask(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         labels = self.oracle.ask(points.reshape(-1, *self.shape), Ticket(rows))
@@ -176,7 +176,7 @@ class Problem:
         return labels, self.criterion.decide(labels, self.index(rows))
 
     def _ask_again(self, points: Tensor, rows: Tensor, error: Exception) -> tuple[Tensor, Tensor]:
-        """After a failure, ask image by image, as often as the policy says: one bad image does not end the batch."""
+        """After a failed call, repeat it image by image, by the retry policy: one bad image does not end the batch."""
         without = dict.fromkeys(torch.unique_consecutive(rows).tolist(), error)  # row -> why it has no answer
         labels, decisions = self._no_answers(len(rows))
         for _ in self.retry.rounds(len(without)):

@@ -47,14 +47,14 @@ class Search(Protocol[S]):
 
     @property
     def per_step(self) -> int:
-        """Queries of one image at once, at most: with fewer left, a search cannot go on."""
+        """Largest number of queries of an image in one call; a search ends when the budget allows fewer."""
 
     @property
     def models_noise(self) -> bool:
         """Whether the search still finds the border when answers are random."""
 
     def begin(self, images: int) -> S:
-        """The state of so many images before their first search."""
+        """The state before the first search."""
 
     def __call__(
         self,
@@ -80,7 +80,7 @@ class Begun(NamedTuple):
     """Where a walk begins."""
 
     border: Border
-    compared: Tensor  # (A,) bool, whether several starts were compared: their nearest says more of the normal
+    compared: Tensor  # (A,) bool, whether it is the nearest of several starts: its change resembles the normal more
 
 
 class Start(Protocol):
@@ -95,16 +95,16 @@ class Direction(Protocol[S]):
 
     @property
     def fewest(self) -> int:
-        """Directions of one iteration at least, where the budget allows."""
+        """Smallest number of directions of an iteration, if the budget allows it."""
 
     def begin(self, problem: Problem, begun: Begun) -> S:
         """The state before the first iteration."""
 
     def __call__(self, problem: Problem, border: Border, iteration: int, state: S) -> tuple[Tensor, S]:
-        """`(A, d)`, of any length; 0 where nothing was learned."""
+        """The estimate `(A, d)`, of any length, and the new state; 0 if the answers held no information."""
 
     def far(self, state: S) -> Tensor | None:
-        """Which images are far from the border's nearest point: bool `(A,)`, or None for none."""
+        """The images in far mode: bool `(A,)`, or None if there are none; see `FarMode`."""
 
     def learn(self, problem: Problem, before: Border, found: Border, move: Move, state: S) -> S:
         """The state after the search on the new line."""
@@ -126,7 +126,7 @@ class StepRule(Protocol[S]):
         state: S,
         far: Tensor | None = None,
     ) -> Move:
-        """A step for each image; where `remeasure` `(A,)` is true, the same ray again; `far` see `Direction`."""
+        """A step for each image; where `remeasure` `(A,)` is true, the old ray again. For `far` see `Direction`."""
 
     def learn(self, problem: Problem, before: Border, found: Border, move: Move, state: S) -> S:
         """The state after the search on the new line."""
@@ -143,7 +143,7 @@ class Acceptance(Protocol[S]):
 
 
 class Restart(Protocol[S]):
-    """Begins elsewhere with the images whose line turned out to have no border."""
+    """Finds a new start for images whose line turned out to have no border."""
 
     def begin(self, images: int) -> S:
         """The state before the first iteration."""
@@ -151,4 +151,4 @@ class Restart(Protocol[S]):
     def __call__(
         self, problem: Problem, border: Border, move: Move | None, locate: Locate, state: S
     ) -> tuple[Border, S]:
-        """The border with the lost images on new lines, the others as they are; no move: right after the start."""
+        """The border, with lost images on new lines; `move` is None right after the start."""

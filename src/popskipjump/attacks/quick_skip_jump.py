@@ -1,4 +1,4 @@
-"""QuickSkipJump: PopSkipJump's aim with a fraction of its queries."""
+"""QuickSkipJump: small adversarial distances under noise with a fraction of PopSkipJump's queries."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _MOST_ITERATIONS = 1000  # with a budget, which ends the attack long before
 
 @dataclass(frozen=True)
 class QuickSkipJump:
-    """Our own attack, which learns from its answers where to ask next (docs/quickskipjump.md).
+    """QuickSkipJump, which adapts its next queries to the answers so far (docs/quickskipjump.md).
 
-    Set a budget: with one and without a number of iterations, it goes on until the budget is spent.
+    Set a budget: if you give a budget and no number of iterations, the walk continues until the budget is spent.
 
     Args:
         iterations: steps along the border.
         start: finds the first border.
         direction: estimates the border's normal.
-        step: moves along it.
+        step: chooses the next search line from the estimated normal.
         search: finds the border on the line to the new point.
         acceptance: chooses between the new border and the one before.
-        restart: begins elsewhere where a line has no border.
-        nearest_start: of a pool of starting points, take the nearest.
+        restart: finds a new start for an image whose line has no border.
+        nearest_start: whether to start from the nearest image of the pool.
     """
 
     iterations: int = 64

@@ -13,18 +13,19 @@ MOST_SECONDS = 86_400  # of a time limit
 
 @dataclass(frozen=True)
 class Retry:
-    """How often a query is tried, and how long to wait in between.
+    """How often a failed query is repeated, and how long to wait in between.
 
     A call that fails (an exception, a time-out, an answer that is no label) is repeated image by image, so that one bad
-    image does not cost the others anything. Every try is counted: the classifier was asked.
+    image does not affect the others. Every try counts as a query, because the classifier received it.
 
     Args:
-        tries: of each query, the first included.
+        tries: largest number of tries of a query, including the first.
         wait: seconds before the second try.
-        factor: how many times longer each further wait is.
-        sleep: waits so many seconds.
-        timeout: seconds after which a call counts as failed; None waits for as long as it takes. A call that hangs goes
-            on in a thread of its own, as Python cannot end it; after eight of them the classifier is not asked again.
+        factor: factor by which each further wait is longer.
+        sleep: function that waits a number of seconds.
+        timeout: seconds after which a call counts as failed; None waits for as long as it takes. A call that hangs
+            keeps running in its own thread, because Python cannot end it; after eight such calls the classifier is not
+            queried again.
     """
 
     tries: int = 3
@@ -40,7 +41,7 @@ class Retry:
             raise InputError(f"timeout must be a number of seconds above 0, at most {MOST_SECONDS:,}: {self}.")
 
     def rounds(self, images: int) -> Iterator[None]:
-        """Wait, then try again, for as long as the policy says; images of one call are always tried apart once."""
+        """Yield once per repetition, after the wait; a failed call of several images is repeated at least once."""
         for number in range(max(self.tries - 1, 1 if images > 1 else 0)):
             if self.wait:
                 self.sleep(self.wait * self.factor**number)

@@ -84,11 +84,11 @@ class BoundaryWalk(Generic[Q, D, T, A, R]):
     Args:
         start: finds the first border.
         direction: estimates the border's normal.
-        step_rule: moves along it.
+        step_rule: chooses the next search line from the estimated normal.
         search: finds the border on the line to the new point.
         acceptance: chooses between the new border and the one before.
-        restart: begins elsewhere where a line has no border.
-        iterations: how often.
+        restart: finds a new start for an image whose line has no border.
+        iterations: largest number of iterations.
     """
 
     start: Start

@@ -15,10 +15,10 @@ from popskipjump.errors import InputError
 
 
 class Refusals(NamedTuple):
-    """What `AcceptIfNearer` remembers of each image."""
+    """State of `AcceptIfNearer` for each image."""
 
     deviation: Tensor  # (A,) float64, of the border that was last accepted; 0 before the first
-    in_a_row: Tensor  # (A,) int64, borders refused since
+    in_a_row: Tensor  # (A,) int64, borders rejected since then
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""PopSkipJump's acceptance: take every border, but not of a line whose answers all look alike."""
+"""PopSkipJump's acceptance: accept every border, except on a line whose answers do not depend on the position."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from popskipjump.attacks.protocols import Decision, Move
 from popskipjump.elementwise import logistic
 from popskipjump.errors import InputError
 
-_FAINT = 0.25  # contrast between the ends of a line below which an unsettled search has found nothing
+_FAINT = 0.25  # contrast between the ends of a line; below it, an unsettled search found no boundary
 
 
 def is_faint(border: Border) -> Tensor:
@@ -27,20 +27,20 @@ def is_faint(border: Border) -> Tensor:
 
 
 class FlatLines(NamedTuple):
-    """What `UnlessFaint` remembers of each image."""
+    """State of `UnlessFaint` for each image."""
 
     in_a_row: Tensor  # (A,) int64, flat lines since the last border
 
 
 @dataclass(frozen=True)
 class UnlessFaint:
-    """PSJ's rule: take every new border, but not one of a line on which all answers look alike.
+    """PSJ's rule: accept every new border, except on a flat line, whose answers do not depend on the position.
 
-    One bad direction can lead to such a flat line, and the next direction may be better. If the first line after the
+    One bad direction can lead to a flat line, and the next direction may be better. If the first line after the
     start is flat, or several in a row are, the image ends.
 
     Args:
-        patience: flat lines in a row that end an image.
+        patience: number of flat lines in a row after which the image ends.
     """
 
     patience: int = 3

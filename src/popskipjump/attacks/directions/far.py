@@ -1,8 +1,8 @@
-"""Far borders: where the ray is nearly tangential to a border that bends, few short directions are worth most.
+"""Far mode: few short directions for images whose ray is nearly tangential to a curved border.
 
 Far from the border's nearest point the ray has a cosine of about 0.02 with the normal. Directions of the usual length
-then end on one side, whatever the shift of their centre along the ray; the spectrum of the change between two images
-says nothing about the normal; and the border bends away within a tenth of a radian.
+then end on one side of the border, whatever the shift of their centre along the ray. The spectrum of the change between
+two images carries no information about the normal. And the border bends away within a tenth of a radian.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from popskipjump.attacks.border import Border
 from popskipjump.attacks.protocols import Move
 from popskipjump.errors import InputError
 
-_BALANCED = 0.85  # standard deviations: with six answers, they are not all equal
-_UNBALANCED = 0.8  # the same after an iteration: the next one begins with a trial
-_GOOD = 0.6  # the same: directions may grow again
-_SIDEWAYS = 2.5  # first shift, to see whether a shift helps
-_HELPS = 0.3  # standard deviations of balance for each of shift, below which shifts do not help
-_CUT, _HALVE, _GROW, _SHORTEST = 0.2, 0.5, 1.15, 1e-3  # of the length of directions
-_MOST_SHIFT = 2.0  # where shifts do not help, a shift beyond this says that directions are too long
-_THREEFOLD, _OF_SHIFT = 3.0, 0.25  # of large images: how shifts grow, and the first one, in units of the last shift
-_ROOM = 0.15  # of large images: the largest shift, in units of the distance
-_PARTS, _PART = 8, 10  # of large images: parts of an iteration at most, and directions of one at least
+_BALANCED = 0.85  # largest imbalance of a balanced trial: six answers that are not all equal
+_UNBALANCED = 0.8  # imbalance of the last answers above which the next iteration begins with a trial
+_GOOD = 0.6  # imbalance of the last answers below which directions may grow again
+_SIDEWAYS = 2.5  # first shift, in standard deviations of the directions: a test of whether shifts help
+_HELPS = 0.3  # change of the imbalance per unit of shift, below which shifts do not help
+_CUT, _HALVE, _GROW, _SHORTEST = 0.2, 0.5, 1.15, 1e-3  # factors on the length of directions, and its minimum
+_MOST_SHIFT = 2.0  # if shifts do not help, a larger shift means that the directions are too long
+_THREEFOLD, _OF_SHIFT = 3.0, 0.25  # large images: growth of shifts; first change of a shift, relative to the shift
+_ROOM = 0.15  # large images: largest shift, in units of the distance
+_PARTS, _PART = 8, 10  # large images: largest number of blocks per iteration, fewest directions per block
 _FURTHEST = 30.0  # largest shift
-_FLAT, _NEWEST = 3.0, 0.35  # first `bend` is ln 3, and the least weight of the newest step in it
-_BENDS = (0.5, 20.0)  # what a single step may say
+_FLAT, _NEWEST = 3.0, 0.35  # `bend` begins at ln 3; smallest weight of the newest step in it
+_BENDS = (0.5, 20.0)  # limits of a single step's ratio of best angle to angle turned
 _TURNED = 0.01  # radians: a smaller turn is that of a ladder without an adversarial rung, whose direction was wrong
 
 
@@ -40,21 +40,24 @@ Shorter = Callable[[Tensor, Tensor], None]  # bool (A,), scales (A,)
 
 
 class FarState(NamedTuple):
-    """What `FarMode` remembers of each image."""
+    """State of `FarMode` for each image."""
 
     far: Tensor  # (A,) bool
     bend: Tensor  # (A,) float64, running logarithm of best angle over angle turned: about ln 2 on a flat border
-    dull: Tensor  # (A,) bool, whether shifts along the ray were seen not to balance the answers
+    dull: Tensor  # (A,) bool, whether shifts along the ray failed to balance the answers
     balanced: Tensor  # (A,) bool, whether the last answers were balanced
 
 
 class Trial(NamedTuple):
-    """How A images look for a length and a shift at which their answers differ: all `(A,)`."""
+    """A trial: the length and the shift of the next few directions of A images, all `(A,)`.
+
+    Trials look for a length and a shift at which about half of the answers are adversarial.
+    """
 
     shift: Tensor  # float64, of the centre along the ray, in standard deviations of the directions
     scale: Tensor  # float64, factor on the length of directions
-    before: Tensor  # float64, the shift of the trial before at this length
-    imbalance: Tensor  # float64, of that trial; nan if there was none
+    before: Tensor  # float64, shift of the previous trial at this length
+    imbalance: Tensor  # float64, of the previous trial; nan if there was none
     dull: Tensor  # bool, see `FarState`
 
     @classmethod
@@ -63,11 +66,11 @@ class Trial(NamedTuple):
         return cls(shift, scale, shift, torch.full_like(shift, torch.nan), dull)
 
     def after(self, imbalance: Tensor, asked: Tensor) -> tuple[Trial, Tensor, Tensor]:
-        """The next trial, bool `(A,)` whether these answers were balanced, and whether directions were cut short.
+        """The next trial; whether these answers were balanced; whether the directions were shortened: bool `(A,)` each.
 
         Args:
-            imbalance: `(A,)` of the newest answers, in standard deviations of a normal from one half.
-            asked: bool `(A,)`, whose answers these are.
+            imbalance: `(A,)` of the newest answers: probit of the share of adversarial ones, 0 for one half.
+            asked: bool `(A,)`, the images that were asked.
         """
         balanced = asked & (imbalance.abs() <= _BALANCED)
         lopsided = asked & ~balanced
@@ -84,7 +87,11 @@ class Trial(NamedTuple):
         return Trial(shift, scale, before, last, self.dull | cut), balanced, cut
 
     def shifted(self, imbalance: Tensor, asked: Tensor, room: Tensor) -> Trial:
-        """The next trial by a shift alone, up to `room` `(A,)`: threefold steps until the imbalance changes sign."""
+        """The next trial with a new shift but the same length.
+
+        Each change of the shift is three times the last one, until the imbalance changes sign; then the middle of the
+        last two shifts is tried. No shift exceeds `room` `(A,)`.
+        """
         lopsided = asked & (imbalance.abs() > _BALANCED)
         first, last = self.imbalance.isnan(), self.shift - self.before
         least = (_OF_SHIFT * self.shift.abs()).clamp(min=_SIDEWAYS)
@@ -99,18 +106,20 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class FarMode:
-    """Begins walks from starts that were not compared with others with few, short, unfiltered directions.
+    """Far mode: few, short and unfiltered directions while a walk is far from the border's nearest point.
 
-    Every step tells whether the border bends: on a flat one, the best angle is about twice the largest rung of the
-    ladder that was adversarial (see `ArcStep`), and more on one that bends. Where borders look flat, the mode ends.
+    A walk begins in this mode if its image is large, or if no patterns were tried as starts, because a given start is
+    usually far. Every step measures the curvature: on a flat border the best angle is about twice the largest
+    adversarial rung of the ladder (see `ArcStep`), and on a curved border it is more. The mode ends when the border
+    looks flat.
 
     Args:
-        directions: of an iteration at most.
-        scale: first length of directions, in units of the usual one.
-        trial: directions of one trial, to see whether answers differ.
-        trials: of one iteration at most.
-        leave: ratio of best angle and angle turned, below which the border is flat.
-        sure: a turn, in radians, after which this is sure.
+        directions: largest number of directions of an iteration.
+        scale: initial length of the directions, in units of the usual one.
+        trial: number of directions of one trial.
+        trials: largest number of trials of an iteration.
+        leave: the mode ends when the mean ratio of best angle to angle turned falls below this: the border is flat.
+        sure: turn, in radians, whose measurement replaces all earlier ones: a long flat stretch is conclusive.
     """
 
     directions: int = 20
@@ -127,25 +136,25 @@ class FarMode:
             raise InputError(f"numbers are at least 1, scale is a share, leave and sure are positive: {self}.")
 
     def begin(self, far: Tensor) -> FarState:
-        """Bool `(A,)`: which images begin far."""
+        """The initial state: bool `(A,)`, the images that begin in far mode."""
         bend = torch.full((len(far),), math.log(_FLAT), dtype=torch.float64)
         return FarState(far, bend, torch.zeros_like(far), torch.zeros_like(far))
 
     def ask_trials(
         self, ask: Ask, shorter: Shorter, counts: Tensor, trial: Trial, state: FarState, last: Tensor
     ) -> tuple[FarState, Trial, Tensor]:
-        """Ask `counts` `(A,)` directions, with trials before where the last answers (`last`) were not balanced.
+        """Query `counts` `(A,)` directions; images whose last answers were not balanced make trials first.
 
         Args:
-            ask: asks directions.
-            shorter: throws away what was asked about some images, bool `(A,)`, and goes on with `(A,)` other scales.
+            ask: queries directions.
+            shorter: discards the answers of some images, bool `(A,)`, and sets the next scales `(A,)` of directions.
             counts: int64 `(A,)`.
-            trial: where to begin.
-            state: of the images.
+            trial: the first trial.
+            state: the state of the images.
             last: `(A,)` imbalance of the last answers.
 
         Returns:
-            the new state, the shift and scale to go on with, and the imbalance `(A,)` of the last answers.
+            The new state; the trial to continue from; the imbalance `(A,)` of the last answers.
         """
         told, trying = torch.zeros_like(counts), ~state.balanced
         for number in range(self.trials + 1):
@@ -166,16 +175,16 @@ class FarMode:
     def ask_parts(
         self, ask: Ask, counts: Tensor, trial: Trial, state: FarState, last: Tensor, relative: Tensor
     ) -> tuple[FarState, Trial, Tensor]:
-        """The same for large images: their directions keep their length, and the centre is corrected after each part.
+        """`ask_trials` for large images: directions keep their length, and the centre is corrected after each block.
 
-        Shorter directions would tell the border's normal at a point, and not the mean one over the length of a step.
+        Shorter directions would estimate the normal at a point instead of its mean over the length of a step.
 
         Args:
             ask: see `ask_trials`.
-            counts: likewise.
-            trial: likewise.
-            state: likewise.
-            last: likewise.
+            counts: see `ask_trials`.
+            trial: see `ask_trials`.
+            state: see `ask_trials`.
+            last: see `ask_trials`.
             relative: `(A,)` standard deviation of a direction along the normal, in units of the distance.
         """
         told, part = torch.zeros_like(counts), (counts // _PARTS).clamp(min=_PART)
@@ -189,7 +198,7 @@ class FarMode:
         return state._replace(balanced=last.abs() <= _UNBALANCED), trial, last
 
     def _rescaled(self, state: FarState, trial: Trial, imbalance: Tensor) -> tuple[FarState, Trial]:
-        """After an iteration, whose last answers had this imbalance `(A,)`."""
+        """The state and the trial at the end of an iteration, from the imbalance `(A,)` of its last answers."""
         off = imbalance.abs()
         long = trial.dull & (trial.shift > _MOST_SHIFT)
         good = (off < _GOOD) & ((trial.shift < 1) | ~trial.dull)
@@ -199,7 +208,7 @@ class FarMode:
         return state._replace(dull=trial.dull, balanced=off <= _UNBALANCED), trial
 
     def learn(self, state: FarState, before: Border, found: Border, move: Move) -> FarState:
-        """After a step: does the border bend?"""
+        """The state after a step, which measures the curvature of the border."""
         turned = move.angle.clamp(min=1e-3)
         gain = before.distance / found.distance.clamp(min=1e-12)
         best = torch.atan((gain - torch.cos(turned)) / torch.sin(turned))

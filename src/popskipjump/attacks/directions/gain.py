@@ -1,4 +1,4 @@
-"""The number of directions by the gain that steps showed, for normals of very many dimensions."""
+"""Number of directions from the measured gain of earlier steps, for normals of very many effective dimensions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from popskipjump.attacks.protocols import Move
 from popskipjump.errors import InputError
 
 _MEASURED = (-0.5, 1.2)  # one measurement of the best angle, in radians
-_FIRST_ANGLE = 0.5  # the same, before any
+_FIRST_ANGLE = 0.5  # best angle assumed before the first measurement
 _RATE, _ERROR = 0.3, 0.5  # weight of the newest measurement, and the error of an angle that halves it
 _BOTH = 1.4  # error of the difference of two distances, in units of the error of one
 _LEAST = 1e-4  # squared tangent of the best angle
-_SEARCH = (8, 200)  # smallest and largest number of queries of a search that the rule reckons with
+_SEARCH = (8, 200)  # limits on the number of search queries m in the rule
 _MOST_GAIN = 2.5  # of one step, as a ratio of distances
-_GRID = 80  # numbers that are compared
-_MOST = 3000
+_GRID = 80  # candidate numbers, compared by their gain per query
+_MOST = 3000  # largest of them
 
 
 class GainState(NamedTuple):
-    """What `MeasuredGain` remembers of each image: all float64 `(A,)`."""
+    """State of `MeasuredGain` for each image: all float64 `(A,)`."""
 
     square: Tensor  # running mean of the squared tangent of the best angle
     number: Tensor  # running mean of the number of directions that gave it
@@ -36,14 +36,14 @@ class GainState(NamedTuple):
 
 @dataclass(frozen=True)
 class MeasuredGain:
-    """The number of directions n with the largest gain per query, ln(1 + a n) / (n + m), with a as steps measured it.
+    """The number of directions n with the largest gain per query, ln(1 + a n) / (n + m), where a is measured.
 
-    With n answers, a turn by the best angle phi gains ln(1 + tan^2 phi) / 2, and tan^2 phi grows like n. Every step
-    measures phi, and so a = tan^2 phi / n, which depends on how steep the ray is and on how many dimensions the normal
-    has. Where it has few, `GainOptimalCount` knows them well enough.
+    With n answers, a turn by the best angle phi gains ln(1 + tan^2 phi) / 2, and tan^2 phi is proportional to n. Every
+    step measures phi, and thereby a = tan^2 phi / n, which depends on the angle between ray and normal and on the
+    effective dimensions of the normal. For few dimensions, `GainOptimalCount` is accurate enough.
 
     Args:
-        dimensions: K, as believed of the normal, above which the rule is followed.
+        dimensions: effective dimensions K of the normal above which this rule replaces `GainOptimalCount`.
         first: number of directions in the first iteration.
         fewest: smallest number.
     """
@@ -64,7 +64,7 @@ class MeasuredGain:
     def __call__(
         self, problem: Problem, border: Border, counts: Tensor, many: Tensor, state: GainState
     ) -> tuple[Tensor, GainState]:
-        """The numbers int64 `(A,)`: `counts` where the normal does not have many dimensions, bool `(A,)`."""
+        """Numbers of directions, int64 `(A,)`: this rule's where `many` `(A,)` is true, else `counts`."""
         a = state.square.clamp(min=_LEAST) / state.number.clamp(min=1)
         numbers = torch.logspace(math.log10(self.fewest), math.log10(_MOST), _GRID, dtype=torch.float64)
         search = border.searched.to(torch.float64).clamp(*_SEARCH).unsqueeze(1)
@@ -76,7 +76,7 @@ class MeasuredGain:
         return chosen, state._replace(last=chosen.to(torch.float64))
 
     def learn(self, state: GainState, before: Border, found: Border, move: Move) -> GainState:
-        """After a step: which angle would have been best?"""
+        """The state after a step, which measures the best angle."""
         turned = move.angle.clamp(min=1e-3)
         sine, gain = torch.sin(turned), before.distance / found.distance.clamp(min=1e-12)
         best = torch.atan((gain - torch.cos(turned)) / sine).clamp(*_MEASURED)

@@ -36,13 +36,13 @@ class Settled(NamedTuple):
 
     points: Tensor  # (A, d) the last queried position
     confirmed: Tensor  # (A,) bool
-    yes: Tensor  # (A,) int64, adversarial answers at that place
-    asked: Tensor  # (A,) int64, answers at that place
-    places: Tensor  # (A,) int64, how many were tried
-    refuted: Tensor  # (A,) bool, whether the first place gave not one adversarial answer
-    stuck: Tensor  # (A,) bool, whether no further place was left, or made sense
-    total_yes: Tensor  # (A,) int64, at all places
-    total: Tensor  # (A,) int64
+    yes: Tensor  # (A,) int64, adversarial answers at that position
+    asked: Tensor  # (A,) int64, answers at that position
+    places: Tensor  # (A,) int64, positions tried
+    refuted: Tensor  # (A,) bool, whether no answer at the first position was adversarial
+    stuck: Tensor  # (A,) bool, whether no further position was left, or none would be better
+    total_yes: Tensor  # (A,) int64, adversarial answers at all positions
+    total: Tensor  # (A,) int64, answers at all positions
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ from popskipjump.attacks.problem import Problem
 from popskipjump.attacks.settle.evidence import information
 from popskipjump.attacks.settle.lines import is_sharp
 
-_FEWEST, _MOST = 30, 300  # a sharp border takes 8; a gradual one far more
-_CONFIRMED = math.log(125)  # log-evidence of the first place
-_GRADUAL = 0.68  # P(adversarial) of the place that a gradual border is confirmed at
-_SPARE = 2.5  # times what is expected
-_ASTRAY = 500.0  # more for each unit of contrast that the noise takes: points are off more often, and by more
-_NOISELESS = 0.06  # contrast that seems to be lost without noise, as few answers cannot exclude it
+_FEWEST, _MOST = 30, 300  # limits of the reserve: a sharp border needs 8 queries, a gradual one far more
+_CONFIRMED = math.log(125)  # log-evidence that confirms the first position
+_GRADUAL = 0.68  # P(adversarial) at the position where a gradual border is confirmed
+_SPARE = 2.5  # factor on the expected number of queries
+_ASTRAY = 500.0  # further queries per unit of contrast lost to noise: points are wrong more often, and by more
+_NOISELESS = 0.06  # contrast that seems lost without noise, because few answers cannot exclude it
 
 
 def set_aside(problem: Problem, border: Border | None = None) -> None:
-    """Reserve queries for the settle phase: for every image at first, later as many as given borders need.
+    """Reserve queries for the settle phase: a fixed number before the first border, later what each border needs.
 
     The reserve is at most a quarter of the budget; for small budgets it may be up to 12 queries, at most a third.
     """
@@ -37,7 +37,7 @@ def set_aside(problem: Problem, border: Border | None = None) -> None:
 
 
 def _needed(border: Border) -> Tensor:
-    """Queries that confirm a point on this border, with some to spare: int64 `(A,)`."""
+    """Queries that confirm a point on this border, with a margin: int64 `(A,)`."""
     if border.estimate is None:
         return torch.full_like(border.rows, _FEWEST)
     estimate = border.estimate

@@ -23,7 +23,7 @@ _FURTHER = 1.6  # outer end for a second search, if the first saw no boundary
 _BEFORE = 0.9  # inner end of the window, in units of the distance of the first point that was not adversarial
 _LEAD = 2  # votes by which adversarial answers must lead
 _LOW_PASS = 1  # which of the typical spectra is low-pass
-# Near points along patterns of very high frequencies hold a walk: with a larger budget, more of the way is left to it.
+# A walk improves little on a start along a high-frequency pattern: the larger the budget, the nearer it must be.
 _NO_HANDICAP, _MOST_HANDICAP = 250, 3.0  # budget up to which the nearest pattern wins; largest factor for large budgets
 _REMEMBERED = 3  # earlier points of each image to fall back to, if the best was adversarial by luck
 
@@ -108,7 +108,7 @@ class PatternStart:
             first = self.within if is_resolved(basis, number) else self.within * self._handicap(problem, rows)
             best = self.nearer(problem, rows, best, pattern, first, trail=trail)
         point, distance = line.point.clone(), line.distance.clone()
-        # Under noise the best of many points may have won by luck: if refuted, fall back to the next best.
+        # Under noise the best of many points may have won its votes by chance: if refuted, fall back to the next best.
         for reached in (best, *trail):
             left = ((distance == line.distance) & (reached.distance < line.distance)).nonzero().flatten()
             if not len(left):
@@ -172,7 +172,7 @@ class PatternStart:
         return lead >= _LEAD
 
     def _handicap(self, problem: Problem, rows: Tensor) -> Tensor:
-        """How much nearer a pattern must be whose frequencies are too high for the walk to go on from: `(A,)`."""
+        """Factor by which a pattern of very high frequency must be nearer than the best point: `(A,)`."""
         budget = problem.ledger.budget
         if budget is None:
             return torch.full((len(rows),), 1 / _MOST_HANDICAP, dtype=torch.float64)
@@ -198,11 +198,11 @@ def pattern_count(basis: Basis) -> int:
 
 
 def is_resolved(basis: Basis, number: int) -> bool:
-    """Whether classifiers look at the frequencies of a pattern: of large images, only coarse and low-pass ones."""
+    """Whether classifiers use the frequencies of a pattern: for large images, only of coarse and low-pass ones."""
     regular = len(basis.corners)
     return basis.resolved == 1 or number == regular + _LOW_PASS or number >= regular + len(basis.typical)
 
 
 def pattern_order(basis: Basis) -> list[int]:
-    """The numbers of all patterns: those first whose frequencies classifiers look at."""
+    """The numbers of all patterns, first those whose frequencies classifiers use."""
     return sorted(range(pattern_count(basis)), key=lambda number: not is_resolved(basis, number))

@@ -19,19 +19,19 @@ from popskipjump.geometry import clip, per_row
 
 _MEASURED = (-0.5, 1.2)  # one measurement of an angle; below 0 under noise, which must average out
 _BOTH = 1.4  # error of the difference of two distances, in units of the error of one
-_SMALLEST_TURN = 1e-3  # radians: a smaller turn would divide by nothing
+_SMALLEST_TURN = 1e-3  # radians: lower limit of a divisor
 _HALF_WINDOW = 0.5  # largest distance from the predicted border to search, in units of it, on a sharp border
 _INWARD, _OUTWARD = 0.9, 3.0  # the same on a wide transition, inwards and outwards
 _CURVED, _LEAST, _WIDE = 1.5, 0.01, 2.0  # half the window: 1.5 angle^2 + 0.01 + 2 widths
 _REMEASURED = 5  # times the usual margin beyond the border, where a ray is measured again
-_OF_RUNG = 0.8  # turn of a far image, in units of the largest rung that was adversarial
-_OF_BEST = 0.7  # next angle after a far step, in units of the best one, for when the ladder ends
+_OF_RUNG = 0.8  # turn of a far image, in units of the largest adversarial rung
+_OF_BEST = 0.7  # angle after a far step, in units of the best one; used once far mode has ended
 _INNERMOST, _ROUGH = 0.7, 0.012  # of a far step: end of the window, in units of the prediction, and tolerance
 _PRECISE, _FINEST = 0.3, 0.002  # tolerance of the next search: 0.3 angle^2, what the turn can gain, but not below 0.002
 
 
 class ArcState(NamedTuple):
-    """What `ArcStep` remembers of each image."""
+    """State of `ArcStep` for each image."""
 
     angle: Tensor  # (A,) float64, of the next step
     rung: Tensor  # (A,) float64, the last one of a ladder that was adversarial
@@ -39,12 +39,12 @@ class ArcState(NamedTuple):
 
 @dataclass(frozen=True)
 class ArcStep:
-    """A turn of the ray towards the estimated normal, by an angle that follows how far earlier turns paid.
+    """A turn of the ray towards the estimated normal, by an angle learned from earlier turns.
 
     On a plane border the nearest point lies on the circle whose diameter joins the original and the border point, at
-    the angle of the normal. Every step measures that angle: the ratio of the distances before and after tells which
-    angle would have been best. Far images climb a ladder of angles instead (see `climb`): where the border bends, what
-    the last angle was worth says little about the next.
+    the angle of the normal. The ratio of the distances before and after a step determines which angle would have been
+    best. Images in far mode climb a ladder of angles instead (see `climb`), because on a curved border the last angle
+    says little about the next.
 
     Args:
         first: angle of the first step, in radians.
@@ -54,7 +54,7 @@ class ArcStep:
         error_scale: standard deviation of a measured angle, in radians, that halves its weight.
         margin: where the next search line begins, in units of the old distance; above 1.
         roughest: upper limit of the tolerance of the next search, in units of the distance.
-        first_rung: half of the first angle that a far image asks, in radians.
+        first_rung: half of the first angle that an image in far mode tries, in radians.
     """
 
     first: float = 0.5
@@ -89,7 +89,7 @@ class ArcStep:
     ) -> Move:
         """See `StepRule`."""
         angle = state.angle if problem.norm.judges_steps else _scheduled(border, iteration)
-        # Without a direction there is nothing to turn to: the ray is measured again.
+        # Without an estimate of the normal, the old ray is measured again.
         keep = remeasure | ~(gradient != 0).any(dim=1).cpu()
         turned = torch.where(keep, 0.0, angle)
         climbs = None if far is None else far & ~keep
@@ -114,7 +114,7 @@ class ArcStep:
         return turned.index_copy(0, who, _OF_RUNG * rungs.clamp(min=LOWEST))
 
     def _far_aim(self, enlarge: Tensor, window: Window, turned: Tensor, climbs: Tensor) -> tuple[Tensor, Window]:
-        """The same as `_aim` for far images: where the border bends, it may lie well inside of the prediction."""
+        """`_aim` for images in far mode: a curved border may lie well inside of the predicted one."""
         far = self.margin / torch.cos(turned)
         enlarge = torch.where(climbs, torch.maximum(enlarge, far), enlarge)
         span = torch.where(climbs, 1 - _INNERMOST / enlarge, window.span)

@@ -1,4 +1,4 @@
-"""A ladder of angles on the circle of a turn: how far towards the estimated normal the border still lies further in."""
+"""A ladder of angles: the largest turn towards the estimated normal whose point is still adversarial."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from popskipjump.geometry import clip
 
 HIGHEST, LOWEST = 1.3, 0.01  # radians
 _NOISY = 0.08  # contrast lost to noise, above which one answer does not decide: few answers cannot exclude 0.06
-_LEAD, _VOTES = 2, 5  # by which answers must lead then, and how many are asked at most
-_RUNGS = 9  # asked at most: from 1.3 down to 0.01 are eight
+_LEAD, _VOTES = 2, 5  # then: lead that decides a rung, and largest number of queries of it
+_RUNGS = 9  # largest number of rungs queried: from 1.3 down to 0.01 are eight
 
 
 def climb(problem: Problem, border: Border, gradient: Tensor, rung: Tensor) -> Tensor:
-    """The largest rung that is adversarial, 0 where none is: float64 `(A,)`.
+    """The largest adversarial rung (an angle, in radians), 0 if there is none: float64 `(A,)`.
 
-    The first rung asked is twice the last one that was adversarial. Rungs are doubled while they are adversarial, or
-    halved until one is.
+    The first rung queried is twice the last adversarial one. If it is adversarial, rungs are doubled until one is not;
+    otherwise they are halved until one is.
 
     Args:
-        problem: what is asked.
-        border: A points.
-        gradient: `(A, d)` to turn to.
-        rung: `(A,)` float64, the last adversarial one, in radians.
+        problem: the images and their oracle.
+        border: A boundary points.
+        gradient: `(A, d)` estimated normals, to turn towards.
+        rung: `(A,)` float64, the last adversarial rung.
     """
     change = border.point - problem.originals(border.rows)
     reached = torch.zeros_like(rung)
@@ -44,14 +44,14 @@ def climb(problem: Problem, border: Border, gradient: Tensor, rung: Tensor) -> T
         if not asked:
             down[trying] = ~yes
         angle[trying] = torch.where(yes, (2 * angle[trying]).clamp(max=HIGHEST), angle[trying] / 2)
-        # Upwards until one fails, downwards until one does not, between the ends of the ladder.
+        # Upwards until a rung is not adversarial, downwards until one is, between the ends of the ladder.
         left = torch.where(down[trying], ~yes & (angle[trying] >= LOWEST), yes & (reached[trying] < HIGHEST))
         trying = trying[left]
     return reached
 
 
 def _adversarial(problem: Problem, points: Tensor, rows: Tensor, noisy: Tensor) -> Tensor:
-    """One answer for each point `(A, d)`, or a lead of two where answers are noisy, bool `(A,)`: bool `(A,)`."""
+    """Whether points `(A, d)` are adversarial, by one answer, or by a lead of two where `noisy` `(A,)`: bool `(A,)`."""
     lead = torch.zeros(len(rows), dtype=torch.int64)
     needed = torch.where(noisy, _LEAD, 1)
     for _ in range(_VOTES):

@@ -22,14 +22,14 @@ _PEAK = (0.2, 0.35, 0.5, 0.7, 1.0)
 _BLUR = 0.07  # standard deviation of the blur, as a fraction of the longer axis
 _NOTHING = 1e-30  # smaller blur weights are dropped: products with subnormal float32 take ten times as long
 _LEAST = 1e-3  # smallest variance of a band in a candidate spectrum, relative to its largest
-# Half-waves over an image up to which classifiers look at it: all of them at 32 pixels, a quarter at 224.
+# Highest frequency that classifiers use, in half-waves over an image: all frequencies at 32 pixels, a quarter at 224.
 RESOLVED = 56.0
 _USUAL = {"grey": 0.05, "both": 0.55, "coloured": 0.4}  # prior of each kind of spectrum of a large image
 _OCTAVE = 0.5  # standard deviation of the cut-off around `RESOLVED` in this prior, in octaves
-_SELDOM = 1e-3  # prior of every other spectrum of a large image
+_SELDOM = 1e-3  # weight of every other spectrum in this prior
 _CHECKERS = ((28, "grey"), (14, "grey"), (56, ""))  # half-waves of checkers for large images; all are coloured, too
-_SHORT = 4  # longest last axis that is taken for channels
-_LONG = 8  # shortest axis before it that is taken for a spatial one
+_SHORT = 4  # longest last axis that counts as channels
+_LONG = 8  # shortest axis before it that counts as spatial
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class Basis:
 
     @cached_property
     def resolved(self) -> float:
-        """Share of the frequencies that classifiers look at: 1 for small images, and for inputs that are no images."""
+        """Share of the frequencies that classifiers use: 1 for small images, and for inputs that are no images."""
         _, height, width = self.axes
         if not self.has_spectrum or height == 1:
             return 1.0
@@ -232,7 +232,7 @@ class Basis:
 
     @cached_property
     def coarse(self) -> Tensor:
-        """`(k, d)` checkers of large images at frequencies that classifiers look at, with both signs; else none."""
+        """`(k, d)` checkers at frequencies that classifiers use, with both signs; none for small images."""
         if self.resolved == 1:
             return torch.zeros(0, self.dimension)
         channels, height, width = self.axes

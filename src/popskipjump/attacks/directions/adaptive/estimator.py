@@ -1,4 +1,4 @@
-"""QuickSkipJump's estimate of the normal, from directions that adapt to what earlier answers showed."""
+"""QuickSkipJump's estimate of the normal, from directions whose distribution adapts to earlier answers."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ from popskipjump.errors import InputError
 from popskipjump.geometry import l2_size, per_row
 from popskipjump.sigmoid import answer_correlation
 
-_NEAREST = 1e-6  # of the range of the bounds: a border at the original itself must not make directions of length 0
-_LARGE = 0.5  # share of the frequencies that classifiers look at, below which an image is large
-_WEAKEST = 1e-2  # correlation of an answer with the normal that a search can still be believed to show
+_NEAREST = 1e-6  # smallest distance, in units of the range: a border at the original must not give length 0
+_LARGE = 0.5  # an image is large if classifiers use less than this share of its frequencies
+_WEAKEST = 1e-2  # smallest correlation of an answer with the normal that a search can measure
 
 
 class DirectionState(NamedTuple):
-    """What `AdaptiveDirections` remembers of each image."""
+    """State of `AdaptiveDirections` for each image."""
 
     first_change: FirstChange  # prior of the spectrum
     centre: CentreShift
     classes: Tensor  # (A, SLOTS) adversarial answers so far, by class
     far: FarState
     gain: GainState
-    push: Push | None = None  # at the bounds; None before the first answers
+    push: Push | None = None  # evidence for the normal at the bounds; None before the first answers
     evidence: Evidence | None = None  # for the spectrum; None before the first answers
-    variance: Tensor | None = None  # (A, N) of the normal, by band, as the evidence has it; None likewise
+    variance: Tensor | None = None  # (A, N) of the normal, by band, given the evidence; None before the first answers
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,17 @@ class AdaptiveDirections:
         radius: length of the directions.
         count: number of directions of an iteration.
         block: directions after which the centre is corrected, within an iteration that asks many.
-        centring: share of the measured imbalance to correct at once; 0 leaves the centre on the border.
+        centring: share of the measured imbalance that one step corrects; 0 leaves the centre on the border.
         learn_spectrum: learn the spectrum; otherwise directions have the same variance at all frequencies.
         prior: of the spectrum.
         decay: weight of earlier evidence for the spectrum, per iteration.
         least: smallest variance of a frequency in units of the largest.
-        local: make directions strong where the walk has changed the input already.
+        local: make directions large where the walk has already changed the input.
         tangential: draw directions across the ray.
-        active_bounds: makes directions small where a bound blocks the normal; None does not.
-        rivals: weights the classes of the answers; None weights all alike.
-        far_mode: how images begin whose start was not compared with others; None begins all alike.
-        gain: number of directions where the normal has very many dimensions; None leaves it to `count`.
+        active_bounds: makes directions small where a bound blocks the normal; None for no such part.
+        rivals: weights the classes of the answers; None for equal weights.
+        far_mode: treats large images, and images for which no patterns were tried as starts; None for no such part.
+        gain: number of directions if the normal has very many effective dimensions; None always uses `count`.
     """
 
     radius: AdaptiveRadius = field(default_factory=AdaptiveRadius)
@@ -114,9 +114,9 @@ class AdaptiveDirections:
         first = self.prior.begin(problem, basis, flat, begun.compared)
         classes = torch.zeros(len(border.rows), SLOTS, device=problem.device)
         centre, mode = CentreShift.begin(len(border.rows)), self.far_mode or FarMode()
-        # A step in another norm tells nothing about how the border bends.
+        # In other norms a single step does not measure the border's curvature.
         may = self.far_mode is not None and problem.norm.judges_steps
-        # Of a large image, no start says much of the normal, and every ray is nearly tangential to the border.
+        # For a large image no start resembles the normal, and every ray is nearly tangential to the border.
         far = (~begun.compared | _is_large(basis)) & may
         centre = centre._replace(scale=torch.where(far, mode.scale, centre.scale))
         return DirectionState(first, centre, classes, mode.begin(far), (self.gain or MeasuredGain()).begin(len(far)))
@@ -134,10 +134,10 @@ class AdaptiveDirections:
         # Large images stay far: their rays remain nearly tangential.
         if self.far_mode is None or not bool(state.far.far.any()) or _is_large(basis_of(problem.shape)):
             return state
-        # A step rule that climbs no ladder of angles has no use for the mode.
+        # Far mode needs a step rule with a ladder of angles.
         ended = state.far._replace(far=torch.zeros_like(state.far.far))
         far = ended if move.far is None else self.far_mode.learn(state.far, before, found, move)
-        left = state.far.far & ~far.far  # and goes on as if it began here
+        left = state.far.far & ~far.far  # these images continue as if the walk began here
         scale, shift = torch.where(left, 1.0, state.centre.scale), torch.where(left, 0.0, state.centre.shift)
         return state._replace(far=far, centre=state.centre._replace(scale=scale, shift=shift))
 
@@ -163,7 +163,7 @@ class AdaptiveDirections:
     def _estimate(
         self, problem: Problem, border: Border, iteration: int, state: DirectionState
     ) -> tuple[Tensor, DirectionState]:
-        """The estimate of images that are all far, or all not."""
+        """The estimate for images that are all in far mode, or all not."""
         basis = basis_of(problem.shape)
         prior = self.prior(problem, basis, state.first_change, border.width, iteration)
         variance = self._variance(problem, basis, state, prior)
@@ -195,12 +195,12 @@ class AdaptiveDirections:
             total = evidence if state.evidence is None else state.evidence.after(evidence, self.decay)
             belief = infer(basis, total, prior, problem.on_device(strength))
             state = state._replace(evidence=total, variance=belief.variance)
-        if far:  # by a spectrum that nothing has confirmed yet, a filter takes more than it gives
+        if far:  # filtering by a spectrum without evidence does more harm than good
             return sums.signal / unit, state
         return basis.to_points(filtered(basis, belief, evidence)) * shape.seen, state
 
     def _bounds(self, problem: Problem) -> ActiveBounds | None:
-        """Not where a step follows the sign of every value: there, every value counts."""
+        """The part for active bounds; None in norms whose steps use the sign of every coordinate."""
         return None if problem.norm.follows_signs else self.active_bounds
 
     def _variance(self, problem: Problem, basis: Basis, state: DirectionState, prior: Tensor) -> Tensor:
@@ -210,7 +210,7 @@ class AdaptiveDirections:
         return expected(basis, prior) if state.variance is None else state.variance
 
     def _shape(self, problem: Problem, border: Border, basis: Basis, variance: Tensor, state: DirectionState) -> Shape:
-        """How long the next directions are, and where and at which frequencies they are strong."""
+        """Length, envelope and spectrum of the next directions."""
         change = border.point - problem.originals(border.rows)
         spread = envelope(basis, change) if self.local else torch.ones_like(change)
         amplitude = amplitudes(basis, variance, self.least * basis.resolved)
@@ -222,7 +222,7 @@ class AdaptiveDirections:
         bounds = self._bounds(problem)
         if bounds is not None:
             spread = bounds.narrowed(problem, state.push, border.point, size, spread)
-        # What the classifier sees: clipping takes most from values that lie at a bound.
+        # The classifier sees clipped points: coordinates at a bound vary least.
         seen = spread * within_bounds(border.point, per_row(problem.on_device(size)) * spread, problem.bounds)
         root = dimensions.sqrt()
         scaled = amplitude * per_row(problem.on_device(root))
@@ -237,7 +237,7 @@ class AdaptiveDirections:
         iteration: int,
         state: DirectionState,
     ) -> tuple[Sums, DirectionState]:
-        """Ask `counts` `(A,)` directions around the border in blocks, and correct the centre between them."""
+        """Query `counts` `(A,)` directions around the border in blocks, and correct the centre between them."""
         questions = self._questions(problem, border, shape, iteration, state)
         centre = state.centre
         for count in blocks(counts, self.block):
@@ -261,7 +261,7 @@ class AdaptiveDirections:
         iteration: int,
         state: DirectionState,
     ) -> tuple[Sums, Shape, DirectionState]:
-        """Ask about far images: trials until answers differ, and then the rest of `counts` `(A,)` directions."""
+        """Query images in far mode: trials until answers are balanced, then the rest of `counts` `(A,)` directions."""
         mode, centre = self.far_mode or FarMode(), state.centre
         questions = self._questions(problem, border, shape, iteration, state)
 
@@ -284,7 +284,7 @@ class AdaptiveDirections:
 
 
 def _is_large(basis: Basis) -> bool:
-    """Whether classifiers look at a small share of an image's frequencies alone."""
+    """Whether an image is so large that classifiers use only a small share of its frequencies."""
     return basis.resolved < _LARGE
 
 
@@ -297,7 +297,7 @@ def blocks(counts: Tensor, block: int) -> Iterator[Tensor]:
 
 
 def _participating(basis: Basis, variance: Tensor) -> Tensor:
-    """How many coefficients share a variance that adds up to 1: `(A, N)` by band -> float64 `(A,)` on the CPU."""
+    """Participation ratio of a spectrum that adds up to 1: `(A, N)` by band -> float64 `(A,)` on the CPU."""
     return 1 / (variance**2 * basis.band_size.to(variance.device)).sum(dim=1).to("cpu", torch.float64)
 
 

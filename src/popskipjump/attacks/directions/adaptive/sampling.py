@@ -20,7 +20,7 @@ _BLOCKS_APART = 1000  # offset of the random keys between two blocks of an itera
 
 
 class Shape(NamedTuple):
-    """What the directions of A images look like."""
+    """Distribution of the directions of A images."""
 
     basis: Basis
     scaled: Tensor  # (A, N) standard deviation of a coefficient, by band, in units of `unit`
@@ -28,7 +28,7 @@ class Shape(NamedTuple):
     unit: Tensor  # (A,) float64, on the CPU: standard deviation of a coefficient with `scaled` 1
     size: Tensor  # (A,) float64, on the CPU: root mean square of a value
     spread: Tensor  # (A, d) by which directions are multiplied
-    seen: Tensor  # (A, d) the same, as the bounds leave it
+    seen: Tensor  # (A, d) `spread` after clipping to the bounds
 
 
 class Sums(NamedTuple):
@@ -133,7 +133,7 @@ def _answers(problem: Problem, sums: Tensor, classes: Tensor, weights: Tensor, c
 
 
 class Questions:
-    """The directions that one iteration asks, block by block, and the sums of their answers."""
+    """The queries of one iteration, block by block, and the sums of their answers."""
 
     def __init__(
         self,
@@ -153,12 +153,12 @@ class Questions:
         self.sums = Sums(torch.zeros_like(self.outward), torch.zeros_like(shape.unit))
 
     def ask_within(self, shift: Tensor, count: Tensor) -> Tensor:
-        """`ask`, but no more than the budgets allow: `count` is lowered in place."""
+        """`ask` within the budgets: `count` is lowered in place to what they allow."""
         count.copy_(torch.minimum(count, affordable_directions(self.problem, self.border)))
         return self.ask(shift, count)
 
     def ask(self, shift: Tensor, count: Tensor) -> Tensor:
-        """Ask `count` `(A,)` directions around points `shift` `(A,)` further out: their imbalance `(A,)`."""
+        """Query `count` `(A,)` directions around centres `shift` `(A,)` outward of the border: imbalance `(A,)`."""
         problem, border, shape = self.problem, self.border, self.shape
         unit = per_row(problem.on_device(shape.unit))
         point = torch.addcmul(border.point, self.outward, per_row(problem.on_device(shift)) * unit)
@@ -170,7 +170,7 @@ class Questions:
         return answers.imbalance
 
     def begin_anew(self, who: Tensor, shape: Shape) -> None:
-        """Throw away the sums of some images, bool `(A,)`, and go on with other directions."""
+        """Discard the sums of some images, bool `(A,)`, and continue with directions of another shape."""
         self.sums.signal.mul_(per_row(self.problem.on_device(~who)))
         self.sums = self.sums._replace(squares=self.sums.squares * ~who)
         self.shape = shape
