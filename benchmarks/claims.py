@@ -6,12 +6,15 @@
 
 The options must be those of the reproduction: they name the runs; `--images 100 30` looks for runs of the size's own
 number of images, then of 100, then of 30. A sentence whose runs are not all there is "not run".
+`--out FILE.json` keeps the verdicts for the page of the reproduction (scripts/write_reproduction.py).
 `--make` makes the missing runs of the sentences that no experiment of `psj reproduce` has (the acquisition function).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +28,7 @@ from popskipjump.experiments.reproduce.study import MEASURED, RUNS, Study, finis
 from popskipjump.oracles.speed import threads
 from popskipjump.runs.collect import collect, source_of
 
+VERDICTS = ("name", "sentence", "rule", "verdict", "numbers [95%]", "figure", "images")
 NOT_RUN = Judged(Verdict.NOT_RUN, [], None)
 
 
@@ -78,9 +82,10 @@ def rows_of(studies: list[Study], out: Path, make: bool) -> Iterator[tuple[str, 
         numbers = "; ".join(outcome.words for outcome in found.outcomes)
         figure = claim.experiment or "its own runs"
         yield (
+            claim.name,
             f"“{claim.quote}” ({claim.place})",
             f"{claim.statistic}: {claim.rule}",
-            f"**{found.words}**",
+            found.words,
             numbers,
             figure,
             images,
@@ -101,6 +106,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=None)
     parser.add_argument("--weights", type=Path, default=None)
     parser.add_argument("--make", action="store_true")
+    parser.add_argument("--out", dest="kept", type=Path, default=None, help="file for the verdicts")
     args = parser.parse_args()
     if args.list:
         columns = ("name", "sentence", "place", "statistic", "holds if", "experiment")
@@ -117,8 +123,16 @@ def main() -> None:
             study_of(source, setup_of(source, size, count), EXPERIMENTS.values(), args.seed, args.out)
             for count in (None, *args.images)
         ]
-        columns = ("sentence", "rule", "verdict", "numbers [95%]", "figure", "images")
-        print(markdown(columns, rows_of(studies, args.out, args.make)))
+        found = list(rows_of(studies, args.out, args.make))
+        print(markdown(VERDICTS, found))
+    if args.kept is not None:
+        date = time.strftime("%Y-%m-%d")
+        kept = {
+            name: {"verdict": words, "numbers": numbers, "images": images, "date": date}
+            for name, _, _, words, numbers, _, images in found
+            if words != Verdict.NOT_RUN.value
+        }
+        args.kept.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,26 +1,53 @@
 """Random crops, judged by the majority of all crops: PSJ sees single crops, HSJ attacks the majority itself.
 
 python benchmarks/cropping.py --images 100 --sizes 26 --keep DIR
+python benchmarks/cropping.py --why --images 25 --sizes 26 --keep DIR   # what PSJ's distance comes from
 
 Cropping moves the border: most answers are those of another classifier, the majority of all crops, whose
 probabilities are exact. HSJ attacks that majority without noise. All distances are to the majority's border.
 "psj-capped" has no budget but all of its 32 iterations, of at most 1,000 directions and 100 queries a search.
+`--why` puts exact parts into PSJ, follows the cosine of its directions, and tries other radii and caps.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from common import command, correct_images, embedded_pool, header, markdown, save
+from cropping_probe import Crops, Probed
+from torch import Tensor
 
 import popskipjump as psj
 from popskipjump.metrics import MajorityClassifier, majority_border
 
 RESAMPLES, LEVEL = 2_000, 0.95
 CAPPED = psj.PopSkipJump(count=psj.DirectionCount(limit=1_000), search_limit=100)  # all 32 iterations, no budget
+PARTS: dict[str, dict[str, Any]] = {  # PSJ with the caps, and what differs
+    "psj-capped": {},
+    "psj-exact-border": {"exact_border": True},
+    "psj-exact-direction": {"exact_direction": True},
+    "psj-exact": {"exact_border": True, "exact_direction": True},
+}
+SETTINGS = {
+    "psj-beta-30": replace(CAPPED, beta=1 / 30),
+    "psj-4-caps": replace(CAPPED, count=psj.DirectionCount(limit=4_000), search_limit=400),
+}
+SHOTS, SHOT_IMAGES = "psj-shots", 8
+WHAT = {
+    "hsj": "HSJ on the majority of all crops, no noise",
+    "psj-capped": "PSJ, single crops",
+    "psj-exact-border": "the same, its border put where half of the crops change",
+    "psj-exact-direction": "the same, its directions the exact normals",
+    "psj-exact": "both exact",
+    "qsj": "QSJ, single crops",
+    "psj-beta-30": "PSJ, single crops, directions 3.3 times as long",
+    "psj-4-caps": "PSJ, single crops, 4 times the caps",
+}
 TOGETHER = 25  # images attacked together, and kept together with --keep
 
 
@@ -32,28 +59,55 @@ def median_ratio(above: np.ndarray, below: np.ndarray) -> tuple[float, float, fl
     return float(np.median(above) / np.median(below)), float(low), float(high)
 
 
+def attack_of(name: str, crops: Crops) -> str | Probed:
+    """The attack of a name, PSJ with its directions recorded."""
+    if name in PARTS:
+        return Probed(CAPPED, crops, **PARTS[name])
+    if name in SETTINGS:
+        return Probed(SETTINGS[name], crops)
+    return Probed(CAPPED, crops, shots=True) if name == SHOTS else name
+
+
 def found_by(
-    name: str, model: psj.TorchModel, noise: str, batch: np.ndarray, labels: np.ndarray, budget: int
+    name: str, model: psj.TorchModel, noise: psj.noise.Cropping, batch: np.ndarray, labels: np.ndarray, budget: int
 ) -> dict[str, np.ndarray]:
-    """Distances `(B,)` to the majority's border on the rays of one attack, and its queries."""
-    attacked = MajorityClassifier(model, noise) if name == "hsj" else model
-    attack = CAPPED if name == "psj-capped" else name
-    settings = {"starts": embedded_pool(), "budget": None if name == "psj-capped" else budget}
-    report = psj.evaluate(attacked, batch, labels, attack, None if name == "hsj" else noise, **settings)  # type: ignore[arg-type]
+    """Distances `(B,)` of one attack, to the majority's border and to that of the half, queries, and its record."""
+    on_majority = name == "hsj"
+    crops = Crops(model, noise.size)
+    attack = attack_of(name, crops)
+    settings = {"starts": embedded_pool(), "budget": None if name.startswith("psj-") else budget}
+    attacked = MajorityClassifier(model, noise) if on_majority else model
+    report = psj.evaluate(attacked, batch, labels, attack, None if on_majority else noise, **settings)  # type: ignore[arg-type]
     original, points, truth = (torch.from_numpy(array) for array in (batch, report.points, labels))
     border = majority_border(model, noise, original, points, truth).distance.double().numpy()
-    return {"distance": border, "queries": np.asarray(report.queries)}
+    half = half_border(crops, original, points, truth)
+    found = {"distance": border, "half": half, "queries": np.asarray(report.queries)}
+    return found | ({"record": attack.recorded()} if isinstance(attack, Probed) else {})
 
 
-def row_of(size: int, images: int, budget: int, keep: Path | None, rivals: list[str]) -> list[object]:
-    """Both attacks on the images that the majority of crops gets right; parts of `TOGETHER` images are kept."""
-    noise = f"cropping:{size}"
-    model = psj.TorchModel(psj.zoo.mnist_model(), optimize=True)
-    majority = MajorityClassifier(model, noise)
+def half_border(crops: Crops, original: Tensor, points: Tensor, labels: Tensor) -> np.ndarray:
+    """Distance `(B,)` on the rays of points, taken 1.3 times as long, to where half of the crops are adversarial."""
+    flat = original.flatten(1)
+    outer = (flat + 1.3 * (points.flatten(1) - flat)).clamp(0, 1)
+    place = crops.crossing(outer, flat, labels, tuple(original.shape[1:]))
+    return np.asarray(((1 - place) * (outer - flat).norm(dim=1)).numpy())
+
+
+def images_of(size: int, images: int, model: psj.TorchModel) -> tuple[np.ndarray, np.ndarray]:
+    """The first embedded images that the network and the majority of crops get right."""
     batch, labels = correct_images(2 * images)
-    right = (majority.labels(torch.from_numpy(batch)) == torch.from_numpy(labels)).numpy()
-    batch, labels = batch[right][:images], labels[right][:images]
-    parts: dict[str, list[dict[str, np.ndarray]]] = {name: [] for name in ("hsj", *rivals)}
+    said = MajorityClassifier(model, f"cropping:{size}").labels(torch.from_numpy(batch))
+    right = (said == torch.from_numpy(labels)).numpy()
+    return batch[right][:images], labels[right][:images]
+
+
+def parts_of(
+    size: int, images: int, budget: int, keep: Path | None, names: list[str]
+) -> dict[str, dict[str, np.ndarray]]:
+    """What each attack found on the images; parts of `TOGETHER` images are kept."""
+    model, noise = psj.TorchModel(psj.zoo.mnist_model(), optimize=True), psj.noise.Cropping(size)
+    batch, labels = images_of(size, images, model)
+    parts: dict[str, list[dict[str, np.ndarray]]] = {name: [] for name in names}
     for first in range(0, len(batch), TOGETHER):
         some = slice(first, first + TOGETHER)
         for name, found in parts.items():
@@ -66,14 +120,92 @@ def row_of(size: int, images: int, budget: int, keep: Path | None, rivals: list[
             if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 np.savez(file, **found[-1])  # type: ignore[arg-type]  # its stub takes the names for options
-    distances = {name: np.concatenate([part["distance"] for part in found]) for name, found in parts.items()}
-    asked = {name: np.median(np.concatenate([part["queries"] for part in found])) for name, found in parts.items()}
+            print(f"{name}, from {first} on: {np.median(found[-1]['distance']):.3f}", flush=True)
+    return {
+        name: {key: np.concatenate([one[key] for one in found]) for key in found[0]} for name, found in parts.items()
+    }
+
+
+def row_of(size: int, images: int, budget: int, keep: Path | None, rivals: list[str]) -> list[object]:
+    """Both attacks on the images that the majority of crops gets right."""
+    found = parts_of(size, images, budget, keep, ["hsj", *rivals])
+    distances = {name: one["distance"] for name, one in found.items()}
+    asked = {name: np.median(one["queries"]) for name, one in found.items()}
     known = np.isfinite(np.stack(list(distances.values()))).all(axis=0)
     cells = [f"{np.median(distances[name][known]):.3f} @ {asked[name]:,.0f}" for name in ("hsj", *rivals)]
     for name in rivals:
         value, low, high = median_ratio(distances[name][known], distances["hsj"][known])
         cells.append(f"{value:.3f} [{low:.3f}, {high:.3f}]")
     return [size, int(known.sum()), *cells]
+
+
+def why(size: int, images: int, budget: int, keep: Path | None) -> str:
+    """What PSJ's distance comes from: exact parts, other settings, its directions one by one."""
+    variants = ["hsj", *PARTS, *SETTINGS, "qsj"]
+    found = parts_of(size, images, budget, keep, variants)
+    shots = parts_of(size, min(images, SHOT_IMAGES), budget, keep, [SHOTS])[SHOTS]["record"]
+    base = found["hsj"]["distance"]
+    rows = []
+    for name in variants:
+        distance = found[name]["distance"]
+        middle, low, high = median_ratio(distance, base)
+        each, error = mean_ratio(distance, base)
+        rows.append(
+            [
+                name,
+                WHAT[name],
+                f"{np.median(distance):.3f} @ {np.median(found[name]['queries']):,.0f}",
+                f"{middle:.3f} [{low:.3f}, {high:.3f}]",
+                f"{each:.3f} ± {error:.3f}",
+                f"{np.median(distance / found[name]['half']):.3f}",
+            ]
+        )
+    head = (
+        "attack",
+        "what it is",
+        "L2 @ queries",
+        "ratio of medians to HSJ's [95%]",
+        "mean ratio to HSJ's",
+        "majority's border / border of the half, on the same ray",
+    )
+    text = f"crop {size}, {images} images\n\n{markdown(head, rows)}\n\n"
+    for name in ("psj-capped", "psj-4-caps", "psj-beta-30"):
+        text += f"Iterations of {name} (medians over the images):\n\n{followed(found[name]['record'])}\n\n"
+    return text + f"Single directions, 1,000 each, at the exact border on PSJ's ray:\n\n{shot_table(shots)}\n"
+
+
+def mean_ratio(above: np.ndarray, below: np.ndarray) -> tuple[float, float]:
+    """The geometric mean of the ratios of each image, and its standard error."""
+    logs = np.log(above / below)
+    mean = float(np.exp(logs.mean()))
+    return mean, mean * float(logs.std(ddof=1)) / len(logs) ** 0.5
+
+
+def followed(record: np.ndarray) -> str:
+    """Some iterations of a walk: medians over the images."""
+    rows = []
+    for iteration in (1, 2, 4, 8, 16, 32):
+        now = record[record[:, 0] == iteration]
+        wanted, given, cosine, offset, _ = np.median(now[:, 2:], axis=0)
+        capped = float((now[:, 2] > now[:, 3]).mean())
+        row = [iteration, f"{wanted:,.0f}", f"{given:,.0f}", f"{capped:.0%}", f"{cosine:.3f}"]
+        rows.append([*row, f"{offset:+.3f}", f"{np.median(abs(now[:, 5])):.3f}"])
+    columns = ("iteration", "directions wanted", "given", "capped", "cosine to the exact normal")
+    return markdown((*columns, "border found / exact, minus 1", "its size"), rows)
+
+
+def shot_table(shots: np.ndarray) -> str:
+    """Cosines of single directions, by the size of a coordinate."""
+    rows = []
+    for iteration in sorted(set(shots[:, 0])):
+        for part in sorted(set(shots[:, 2])):
+            these = shots[(shots[:, 0] == iteration) & (shots[:, 2] == part)]
+            single, exact = (np.median(these[these[:, 4] == known][:, 5]) for known in (0, 1))
+            rows.append(
+                [int(iteration), f"1/{1 / part:.0f}", f"{single:.3f}", f"{exact:.3f}", f"{(exact / single) ** 2:.1f}"]
+            )
+    columns = ("iteration", "beta, of the line", "cosine, single crops", "cosine, half of the crops exactly")
+    return markdown((*columns, "squared ratio"), rows)
 
 
 def main() -> None:
@@ -84,11 +216,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--rivals", nargs="+", default=["psj", "psj-capped", "qsj"])
     parser.add_argument("--keep", type=Path, default=None, help="folder of finished parts; the same command goes on")
+    parser.add_argument("--why", action="store_true", help="what PSJ's distance comes from")
     args = parser.parse_args()
-    names = [name.upper() for name in args.rivals]
-    columns = ["crop", "images", "HSJ, majority of all crops", *(f"{name}, single crops" for name in names)]
-    columns += [f"{name} / HSJ" for name in names]
     with psj.threads(1):
+        if args.why:
+            head = header("Why PSJ under random crops stays behind HSJ on their majority", command())
+            save(args.out, "\n\n".join([head, *(why(s, args.images, args.budget, args.keep) for s in args.sizes)]))
+            return
+        names = [name.upper() for name in args.rivals]
+        columns = ["crop", "images", "HSJ, majority of all crops", *(f"{name}, single crops" for name in names)]
+        columns += [f"{name} / HSJ" for name in names]
         head = header("PSJ under random crops, beside HSJ on the majority of all crops", command())
         what = (
             "Median L2 distance to the majority's border @ median queries; ratios of medians, 95% bootstrap intervals."

@@ -1,34 +1,41 @@
-"""Write docs/reproduction.md from the folders of `psj reproduce`.
+"""Write docs/reproduction.md from benchmarks/results/reproduction.json, and put new results into that file first.
 
-    python scripts/write_reproduction.py psj-reproduce [MORE...] --cifar10 psj-cifar10
+    python scripts/write_reproduction.py                                       # the page alone
+    python scripts/write_reproduction.py psj-reproduce [MORE...] --cifar10 psj-cifar10 --claims claims.json
 
-`--claims` takes the output of `benchmarks/claims.py`, `--pages` result pages of benchmarks that belong here.
-
-The numbers and verdicts come from the result.json of each experiment; where several folders hold one, the last counts.
-An experiment that no folder holds keeps its section of the page, with its date.
+The file holds the result.json of every experiment and the verdict on every sentence: numbers only. What the named
+folders of `psj reproduce` hold replaces what the file had; all else stays, with its date. `--claims` takes what
+`benchmarks/claims.py --out` wrote; a sentence whose runs were not there keeps its earlier verdict.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from popskipjump.experiments.reproduce.overview import (
-    overview_of,
-    read_results,
-    results_on,
-    sections_of,
-)
+from popskipjump.experiments.reproduce import EXPERIMENTS
+from popskipjump.experiments.reproduce.base import Table
+from popskipjump.experiments.reproduce.claims import CLAIMS
+from popskipjump.experiments.reproduce.overview import overview_of, read_results, sections_of
+from popskipjump.experiments.reproduce.pages import markdown_of
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+RESULTS = ROOT / "benchmarks" / "results"
+KEPT = RESULTS / "reproduction.json"
 PICTURES = ("table-1", "noise-level-complete", "noise-model", "votes-ratio")
+ADDED = ("cropping.md",)
 HEADER = """# Reproduction
 
 Every table and figure of the paper with our numbers, where they come from, and whether they support the claim. This
-page is written by `python scripts/write_reproduction.py FOLDER...` from the results of `psj reproduce`; the verdicts
-are computed from the data by the rules in `src/popskipjump/experiments/reproduce/`. How to repeat it, and what the
-sizes are: [guide/reproduce-the-paper.md](guide/reproduce-the-paper.md).
+page is written by `python scripts/write_reproduction.py` from `benchmarks/results/reproduction.json`, which holds the
+results of `psj reproduce`; the verdicts are computed from the data by the rules in
+`src/popskipjump/experiments/reproduce/`. How to repeat it, and what the sizes are:
+[guide/reproduce-the-paper.md](guide/reproduce-the-paper.md).
 
 The network is ours (the paper's architecture, our weights), so distances differ from the paper's for all attacks alike;
 ratios compare. HSJ halves its step until the point is adversarial, as published; in the authors' released program this
@@ -43,7 +50,7 @@ SENTENCES = """## Sentences of the paper, one by one
 
 Each sentence has a statistic and a limit that were written down before the runs (`experiments/reproduce/claims`). It is
 supported, not supported, or undecided together with what would decide it
-(`python benchmarks/claims.py FOLDER --decide`). "Not run": its runs are not in the folder of this page.
+(`python benchmarks/claims.py FOLDER --decide`). "Not run": no runs of it have been made.
 """
 CIFAR = """## CIFAR-10
 
@@ -53,42 +60,56 @@ network has no dropout layers.
 """
 
 
+COLUMNS = ("sentence", "rule", "verdict", "numbers [95%]", "figure", "images", "date")
+NOT_RUN = {"verdict": "not run", "numbers": "", "images": "", "date": ""}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+", type=Path, help="written by `psj reproduce`")
+    parser.add_argument("folders", nargs="*", type=Path, help="written by `psj reproduce`")
     parser.add_argument("--cifar10", type=Path, default=None, help="one more, written with --dataset cifar10")
-    parser.add_argument("--claims", type=Path, default=None, help="what benchmarks/claims.py printed")
-    parser.add_argument("--pages", nargs="*", type=Path, default=[], help="result pages to add, with their headings")
-    parser.add_argument(
-        "--fresh", action="store_true", help="drop what no folder holds, instead of keeping its section"
-    )
+    parser.add_argument("--claims", type=Path, default=None, help="what benchmarks/claims.py --out wrote")
     args = parser.parse_args()
-    page = DOCS / "reproduction.md"
-    before = "" if args.fresh or not page.is_file() else page.read_text(encoding="utf-8")
-    kept = results_on(before)
-    results = kept | read_results(args.folders)
-    pictures = {}
+    kept = json.loads(KEPT.read_text(encoding="utf-8"))
+    kept["mnist"] |= read_results(args.folders)
+    kept["cifar10"] |= read_results([args.cifar10] if args.cifar10 else [])
+    kept["claims"] |= json.loads(args.claims.read_text(encoding="utf-8")) if args.claims else {}
+    KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
     for name in PICTURES:
-        if name in results and "section" not in results[name]:
-            (DOCS / "pictures").mkdir(exist_ok=True)
-            source = next(f for f in reversed(args.folders) if (f / name / "figure.png").is_file())
-            shutil.copy(source / name / "figure.png", DOCS / "pictures" / f"{name}.png")
-            pictures[name] = f"pictures/{name}.png"
-    text = f"{HEADER}\n{overview_of(results, pictures)}"
-    if args.claims is not None:
-        text += f"\n{SENTENCES}\n{args.claims.read_text(encoding='utf-8').strip()}\n"
-    for added in args.pages:
-        text += f"\n#{added.read_text(encoding='utf-8').strip()}\n"  # its heading, one level down
-    if args.cifar10 is not None:
-        text += f"\n{CIFAR}\n"
-        text += "\n".join([*sections_of(read_results([args.cifar10]), {}), ""])
-    elif "\n## CIFAR-10\n" in before:
-        text += f"\n## CIFAR-10\n{before.partition(chr(10) + '## CIFAR-10' + chr(10))[2]}"
-    page.write_text(text, encoding="utf-8")
-    old = [name for name, result in results.items() if "section" in result]
-    print(
-        f"written: docs/reproduction.md, with {len(results)} experiments; kept from before: {', '.join(old) or 'none'}"
-    )
+        for folder in args.folders:
+            if (folder / name / "figure.png").is_file():
+                shutil.copy(folder / name / "figure.png", DOCS / "pictures" / f"{name}.png")
+    (DOCS / "reproduction.md").write_text(page_of(kept), encoding="utf-8")
+    print(f"written: docs/reproduction.md, with {len(kept['mnist'])} experiments and {len(kept['claims'])} verdicts")
+
+
+def page_of(kept: Mapping[str, Any]) -> str:
+    """The page, from what is kept."""
+    pictures = {name: f"pictures/{name}.png" for name in PICTURES if (DOCS / "pictures" / f"{name}.png").is_file()}
+    mnist = {name: kept["mnist"][name] for name in EXPERIMENTS if name in kept["mnist"]}
+    text = f"{HEADER}\n{overview_of(mnist, pictures)}\n{SENTENCES}\n{sentences_of(kept['claims'])}\n"
+    for name in ADDED:
+        text += f"\n#{(RESULTS / name).read_text(encoding='utf-8').strip()}\n"  # its heading, one level down
+    return text + f"\n{CIFAR}\n" + "\n".join([*sections_of(kept["cifar10"], {}), ""])
+
+
+def sentences_of(verdicts: Mapping[str, Mapping[str, str]]) -> str:
+    """A row for each sentence, in the order of the list."""
+    rows = []
+    for claim in CLAIMS:
+        found = verdicts.get(claim.name, NOT_RUN)
+        rows.append(
+            (
+                f"“{claim.quote}” ({claim.place})",
+                f"{claim.statistic}: {claim.rule}",
+                f"**{found['verdict']}**",
+                found["numbers"],
+                claim.experiment or "its own runs",
+                found["images"],
+                found["date"],
+            )
+        )
+    return markdown_of(Table(COLUMNS, rows))
 
 
 if __name__ == "__main__":

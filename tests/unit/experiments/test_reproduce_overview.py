@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,10 @@ from popskipjump.experiments.reproduce.overview import (
     for_all_machines,
     overview_of,
     read_results,
-    results_on,
     verdict_on,
 )
 
+ROOT = Path(__file__).resolve().parents[3]
 CLAIMED = {"table-1": (1, 2), "votes-ratio": (1,), "noise-level": (2, 3), "noise-model": (4,)}
 
 
@@ -93,13 +94,22 @@ def test_the_claims_say_what_their_answers_hang_on() -> None:
     assert "- (1)" not in text
 
 
-def test_what_no_folder_holds_any_more_keeps_its_section_and_its_part_in_the_claims() -> None:
-    first = {name: _result(name, name != "noise-model") for name in EXPERIMENTS}
-    first["table-1"] |= {"reasons": {"1": "a: 1.5 [1.2, 2]. And b", "2": "c"}, "images": "200 images"}
-    first["votes-ratio"] |= {"reasons": {"1": "d: 2; e: 3"}}
-    page = overview_of(first, {})
-    assert overview_of(results_on(page), {}) == page
-    anew = overview_of(results_on(page) | {"noise-model": _result("noise-model", True)}, {})
-    assert anew.count("**yes**") == 4
-    assert "- (1) table-1, 200 images: a: 1.5 [1.2, 2]. And b. votes-ratio, 3 images: d: 2; e: 3." in anew
-    assert results_on("# Another page\n") == {}
+def test_the_page_of_the_repository_is_what_its_kept_numbers_give() -> None:
+    spec = importlib.util.spec_from_file_location("write_reproduction", ROOT / "scripts" / "write_reproduction.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    if not script.KEPT.is_file():
+        pytest.skip("the results of the benchmarks are not here")
+    kept = json.loads(script.KEPT.read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert page == script.page_of(kept), "run scripts/write_reproduction.py"
+    assert {claim.name for claim in script.CLAIMS} >= set(kept["claims"])
+
+
+def test_a_section_whose_numbers_are_gone_stays_as_it_was() -> None:
+    old = {"schema": 1, "title": "T", "section": "As it was.", "claims": {"1": True}, "images": "9 images"}
+    text = overview_of({"table-1": old, "votes-ratio": _result("votes-ratio")}, {})
+    assert "### table-1: T\n\nAs it was.\n" in text
+    assert "table-1: yes, votes-ratio: yes" in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -43,33 +42,6 @@ def read_results(folders: Iterable[Path]) -> dict[str, Result]:
                 raise DataError(f"{path} is not of schema {SCHEMA}: repeat `psj reproduce {name}` with this version.")
             found[name] = result
     return found
-
-
-def results_on(page: str) -> dict[str, Result]:
-    """What an earlier page of `overview_of` says of each experiment: its section as it was, and its part in the claims.
-
-    For experiments that no folder holds any more: an earlier number with its date is better than none.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    body = page.partition("## Every table and figure")[2].partition("\n## ")[0]
-    for section in body.split("\n### ")[1:]:
-        heading, _, text = section.partition("\n")
-        name, _, title = heading.partition(": ")
-        if name in EXPERIMENTS:
-            found[name] = {"title": title, "section": text.strip(), "claims": {}, "reasons": {}, "images": "earlier"}
-    words = {word: value for value, word in WORDS.items()}
-    for number in range(1, len(CLAIMS) + 1):
-        row = re.search(rf"^\| \({number}\) .*\|([^|]*)\|$", page, re.MULTILINE)
-        for name, word in re.findall(r"([\w-]+): (\w+)", row.group(1) if row else ""):
-            if name in found and word in words:
-                found[name]["claims"][str(number)] = words[word]
-        reason = re.search(rf"^- \({number}\) (.*)$", page, re.MULTILINE)
-        parts = re.split(rf"(?:^|(?<=\. ))({'|'.join(EXPERIMENTS)}), ([^:]*): ", reason.group(1) if reason else "")[1:]
-        for name, images, text in zip(parts[0::3], parts[1::3], parts[2::3], strict=True):
-            if name in found:
-                found[name]["reasons"][str(number)] = text.strip().rstrip(".")
-                found[name]["images"] = images
-    return dict(found)
 
 
 def tests_of(number: int, results: Mapping[str, Result]) -> dict[str, bool | None]:
@@ -133,7 +105,7 @@ def _reasons(results: Mapping[str, Result]) -> list[str]:
 
 
 def _section(result: Result, picture: str | None) -> list[str]:
-    if "section" in result:  # of an earlier page
+    if "section" in result:  # of an earlier version, whose numbers are gone
         return [str(result["section"])]
     table = Table(tuple(result["columns"]), [tuple(row) for row in result["rows"]])
     lines = [
