@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,7 +26,7 @@ LABELS = torch.zeros(6, dtype=torch.int64)
 
 
 @pytest.fixture
-def crops() -> probe.Crops:
+def crops() -> Any:
     torch.manual_seed(0)
     module = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.Tanh(), nn.Linear(16, 3))
     return probe.Crops(psj.TorchModel(module), 6)
@@ -35,13 +36,13 @@ def _points() -> torch.Tensor:
     return torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(1))
 
 
-def test_the_share_of_adversarial_crops_is_that_of_the_noise_model(crops: probe.Crops) -> None:
+def test_the_share_of_adversarial_crops_is_that_of_the_noise_model(crops: Any) -> None:
     truth = truth_of(psj.noise.Cropping(6), crops.model, _points(), 1)
     assert truth.exact
     assert torch.allclose(crops.share(_points(), LABELS), 1 - truth.probabilities[:, 0].double(), atol=1e-6)
 
 
-def test_half_of_the_crops_change_where_the_crossing_says(crops: probe.Crops) -> None:
+def test_half_of_the_crops_change_where_the_crossing_says(crops: Any) -> None:
     points = 4 * _points() - 2
     labels = truth_of(psj.noise.Cropping(6), crops.model, points, 1).probabilities.argmax(dim=1)
     inside = crops.half(points, labels) <= 0
@@ -56,7 +57,7 @@ def test_half_of_the_crops_change_where_the_crossing_says(crops: probe.Crops) ->
         assert bool((sides * sign > 0).all())
 
 
-def test_the_normal_is_the_slope_of_the_middle_margin(crops: probe.Crops) -> None:
+def test_the_normal_is_the_slope_of_the_middle_margin(crops: Any) -> None:
     points = _points()
     normal = crops.normal(points, LABELS)
     step = 1e-3 * normal / normal.norm(dim=1, keepdim=True)
