@@ -18,18 +18,19 @@ help: ## list the targets
 demo: $(USER_READY) ## PSJ, HSJ and HSJ with votes on embedded images: a table and two pictures
 	$(BIN)/psj demo
 
-test: check ## style, types, the quick tests, and attacks under every instruction set of the processor
+test: check ## style, types, layers, the quick tests, and attacks under every instruction set of the processor
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
 	$(BIN)/python scripts/test_capabilities.py --quick
 
-test-all: check ## style, types and all tests, those of minutes included
+test-all: check ## style, types, layers and all tests, those of minutes included
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 	$(BIN)/python scripts/test_capabilities.py
 
-check: $(DEV_READY) ## style and types alone
+check: $(DEV_READY) ## style, types and layers alone
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
 
 docs: $(DEV_READY) ## the documentation site in build/site; a broken link fails
 	$(PIP) install -e ".[docs]" -c constraints.txt

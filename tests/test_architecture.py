@@ -1,15 +1,20 @@
-"""The layers and the house rules, checked on the syntax trees of the source and on the text of the repository.
+"""The house rules, checked on the syntax trees of the source and on the text of the repository.
 
 Every rule is a function from a module to its violations, so that the last tests can show each rule a snippet that
-breaks it. Nothing of the package is imported: a rule holds for code that would not even run.
+breaks it. Nothing of the package is imported: a rule holds for code that would not even run. Which module may import
+which is checked by import-linter (`[tool.importlinter]` in pyproject.toml); a test here shows that it notices.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
+import os
 import re
+import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -20,39 +25,6 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 PACKAGE = "popskipjump"
 
-# From the lowest to the highest. A module imports from lower rows, or from inside its own part, and nothing else.
-LAYERS = (
-    ("errors",),
-    ("types",),
-    ("rng", "geometry", "elementwise", "npz", "memory"),
-    ("sigmoid", "oracles"),
-    ("adapters",),
-    ("noise", "attacks", "space"),
-    ("metrics", "storage", "zoo"),
-    ("evaluation",),
-    ("runs",),
-    ("experiments", "questions", "integrations", "testing"),
-    ("cli",),
-    ("__main__",),
-)
-RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
-PUBLIC_NAMES = RANK["evaluation"] + 0.5  # what `popskipjump/__init__.py` offers stands just above `evaluation`
-
-PLOTTING = {"matplotlib", "seaborn", "plotly"}
-OPTIONAL = {"foolbox", "art", "ray", "onnx", "onnxruntime", "jax", "jaxlib", "sklearn"}
-OPTIONAL |= {
-    "fastapi",
-    "flask",
-    "starlette",
-    "uvicorn",
-    "aiohttp",
-    "django",
-    "httpx",
-    "pandas",
-    "xgboost",
-    "lightgbm",
-    "transformers",
-}
 UNPICKLERS = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 NUMPY_OWN_STREAM = {"Generator", "SeedSequence", "BitGenerator", "Philox", "PCG64", "PCG64DXSM", "SFC64", "MT19937"}
 TORCH_GLOBAL = re.compile(
@@ -89,14 +61,15 @@ def _part(dotted: str) -> str:
     return dotted.split(".")[1] if "." in dotted else ""
 
 
-def _modules() -> list[Module]:
+@functools.cache
+def _modules() -> tuple[Module, ...]:
     found = []
     for path in sorted((SOURCE / PACKAGE).rglob("*.py")):
         parts = path.relative_to(SOURCE).with_suffix("").parts
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts)
         found.append(Module(name, is_package, ast.parse(path.read_text(encoding="utf-8"), str(path))))
-    return found
+    return tuple(found)
 
 
 def _snippet(name: str, source: str) -> Module:
@@ -143,43 +116,15 @@ def _calls(module: Module) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _imports(module: Module) -> Iterator[tuple[int, str]]:
-    """Every import with its line: at the top, within functions, for type checking only, and by `import_module`."""
+    """Every import with its line: at the top, within functions, and for type checking only."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, item.name) for item in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from ((node.lineno, f"{_from_base(module, node)}.{item.name}") for item in node.names)
-    for call, name in _calls(module):
-        target = call.args[0] if call.args else None
-        if name not in {"importlib.import_module", "__import__"}:
-            continue
-        if isinstance(target, ast.Constant) and isinstance(target.value, str):
-            yield call.lineno, target.value
-
-
-def _inside(name: str) -> bool:
-    return name == PACKAGE or name.startswith(f"{PACKAGE}.")
 
 
 # The rules.
-
-
-def layering(module: Module) -> Iterator[Violation]:
-    if module.part not in RANK:  # the root may import anything; a part without a layer has its own test
-        return
-    for line, target in _imports(module):
-        part = _part(target)
-        if not _inside(target) or part == module.part:
-            continue
-        if RANK.get(part, PUBLIC_NAMES) >= RANK[module.part]:
-            shown = f"`{part}`" if part in RANK else f"the public names of `{PACKAGE}`"
-            yield Violation(line, f"`{module.part}` imports {shown} ({target}), which is not in a layer below it")
-
-
-def attacks_see_no_noise(module: Module) -> Iterator[Violation]:
-    for line, target in _imports(module):
-        if module.part == "attacks" and _inside(target) and _part(target) == "noise":
-            yield Violation(line, "an attack sees labels and nothing else: it may not know the kinds of noise")
 
 
 def no_print(module: Module) -> Iterator[Violation]:
@@ -227,16 +172,11 @@ def no_global_randomness(module: Module) -> Iterator[Violation]:
             yield Violation(call.lineno, f"default_rng() without a seed cannot be repeated: {advice}")
 
 
-def plotting_in_experiments_only(module: Module) -> Iterator[Violation]:
-    for line, target in _imports(module):
-        if target.split(".")[0] in PLOTTING and module.part != "experiments":
-            yield Violation(line, f"{target} is imported in `{module.part}`: drawing belongs to `experiments`")
-
-
-def optional_packages_in_integrations_only(module: Module) -> Iterator[Violation]:
-    for line, target in _imports(module):
-        if target.split(".")[0] in OPTIONAL and module.part not in {"integrations", "adapters"}:
-            yield Violation(line, f"{target} is imported in `{module.part}`: other tools meet in `integrations`")
+def no_import_by_text(module: Module) -> Iterator[Violation]:
+    for call, name in _calls(module):
+        target = call.args[0] if call.args else None
+        if name in {"importlib.import_module", "__import__"} and isinstance(target, ast.Constant):
+            yield Violation(call.lineno, "import-linter does not see this import: use an import statement")
 
 
 def machine_specific(text: str) -> Iterator[Violation]:
@@ -255,19 +195,6 @@ def _check(rule: Rule) -> None:
     assert not broken, "\n".join([f"{len(broken)} violation(s):", *broken])
 
 
-def test_every_part_of_the_package_has_a_layer() -> None:
-    without = sorted({module.part for module in _modules()} - RANK.keys() - {""})
-    assert not without, f"{without} have no layer: add them to LAYERS here and to docs/architecture.md"
-
-
-def test_modules_import_only_from_layers_below() -> None:
-    _check(layering)
-
-
-def test_attacks_never_import_noise() -> None:
-    _check(attacks_see_no_noise)
-
-
 def test_only_the_command_line_prints() -> None:
     _check(no_print)
 
@@ -284,12 +211,8 @@ def test_the_library_never_touches_a_global_random_stream() -> None:
     _check(no_global_randomness)
 
 
-def test_only_experiments_draw() -> None:
-    _check(plotting_in_experiments_only)
-
-
-def test_only_integrations_import_optional_packages() -> None:
-    _check(optional_packages_in_integrations_only)
+def test_no_import_is_hidden_in_a_text() -> None:
+    _check(no_import_by_text)
 
 
 def _repository_files() -> list[Path]:
@@ -318,16 +241,7 @@ def test_no_file_names_a_machine_path_or_a_registry() -> None:
 # The rules, tested: each catches what it should, and leaves its lawful neighbour alone.
 
 CAUGHT = [
-    (layering, "sigmoid.model", "from popskipjump.attacks.walk import run"),
-    (layering, "sigmoid.model", "from popskipjump.oracles import base"),
-    (layering, "errors", "from popskipjump.types import Bounds"),
-    (layering, "geometry", "from popskipjump import rng"),
-    (layering, "zoo.nets", "def late():\n    from ..metrics.distance import border_distance"),
-    (layering, "attacks.base", "import popskipjump as psj"),
-    (layering, "metrics.distance", "from popskipjump import evaluate"),
-    (layering, "storage.journal", "import importlib\nimportlib.import_module('popskipjump.cli.commands.demo')"),
-    (attacks_see_no_noise, "attacks.parts.locate", "from ...noise.flip import Flip"),
-    (attacks_see_no_noise, "attacks.walk", "from popskipjump import noise"),
+    (no_import_by_text, "storage.journal", "import importlib\nimportlib.import_module('popskipjump.cli.app')"),
     (no_print, "evaluation", "print('done')"),
     (no_assert, "geometry", "def f(x):\n    assert x > 0"),
     (no_code_from_data, "zoo.cifar", "import pickle"),
@@ -341,24 +255,16 @@ CAUGHT = [
     (no_global_randomness, "noise.flip", "import torch\ntorch.randn(3)"),
     (no_global_randomness, "noise.flip", "import torch\ntorch.empty(3).normal_()"),
     (no_global_randomness, "noise.flip", "import numpy as np\nnp.random.default_rng()"),
-    (plotting_in_experiments_only, "cli.demo", "import matplotlib.pyplot as plt"),
-    (optional_packages_in_integrations_only, "oracles.classifier", "from sklearn.base import BaseEstimator"),
 ]
 
 ALLOWED = [
-    (layering, "types", "from popskipjump.errors import InputError"),
-    (layering, "attacks.walk", "from .parts import locate\nfrom ..sigmoid.model import sigmoid\nimport torch"),
-    (layering, "experiments.table_1", "import popskipjump as psj\nfrom popskipjump import evaluate, metrics"),
-    (layering, "cli.demo", "from popskipjump.experiments import table_1"),
-    (attacks_see_no_noise, "evaluation", "from popskipjump import noise"),
+    (no_import_by_text, "evaluation.views", "import importlib\nimportlib.import_module(name)"),
     (no_print, "cli.demo", "print('done')"),
     (no_code_from_data, "oracles.classifier", "model.eval()\ntorch.load('x.pt', weights_only=True)"),
     (no_global_randomness, "noise.flip", "import numpy as np\ndef f(rng: np.random.Generator): rng.normal()"),
     (no_global_randomness, "noise.flip", "import numpy as np\nnp.random.default_rng(3).normal()"),
     (no_global_randomness, "zoo.embedded", "import torch\nwith torch.random.fork_rng():\n    pass"),
     (no_global_randomness, "noise.flip", "import torch\ntorch.randn(3, generator=torch.Generator())"),
-    (plotting_in_experiments_only, "experiments.figure_4", "import matplotlib.pyplot as plt"),
-    (optional_packages_in_integrations_only, "integrations.sklearn", "import sklearn"),
 ]
 
 
@@ -370,6 +276,49 @@ def test_a_rule_catches_a_snippet_that_breaks_it(rule: Rule, name: str, source: 
 @pytest.mark.parametrize(("rule", "name", "source"), ALLOWED)
 def test_a_rule_leaves_lawful_code_alone(rule: Rule, name: str, source: str) -> None:
     assert not list(rule(_snippet(f"{PACKAGE}.{name}", source)))
+
+
+BROKEN = {
+    "sigmoid/model.py": "from popskipjump.attacks.walk import run",  # a lower layer
+    "sigmoid/posterior.py": "from popskipjump.oracles import base",  # a neighbour
+    "zoo/nets.py": "def late():\n    from ..evaluation.report import Report",  # within a function
+    "storage/journal.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from popskipjump import runs",
+    "metrics/distance.py": "from popskipjump import evaluate",  # the public names
+    "attacks/walk.py": "from popskipjump.noise.flip import Flip",
+    "evaluation/views.py": "def late():\n    import seaborn",
+    "oracles/classifier.py": "from sklearn.base import BaseEstimator",
+    "a_new_room.py": "",
+}
+
+
+def _lint(source: Path) -> tuple[int, str]:
+    """The exit code of import-linter with our contracts, and what it says."""
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()"]
+    options = ["--config", str(ROOT / "pyproject.toml"), "--no-cache", "--no-logo"]
+    first = os.pathsep.join(filter(None, (str(source), os.environ.get("PYTHONPATH"))))
+    environment = os.environ | {"PYTHONPATH": first, "COLUMNS": "1000"}
+    done = subprocess.run(
+        [*command, *options], cwd=source, env=environment, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_imports_keep_the_contracts() -> None:
+    pytest.importorskip("importlinter")
+    code, said = _lint(SOURCE)
+    assert code == 0, said
+
+
+def test_import_linter_notices_a_broken_contract_of_every_kind(tmp_path: Path) -> None:
+    pytest.importorskip("importlinter")
+    shutil.copytree(SOURCE / PACKAGE, tmp_path / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, snippet in BROKEN.items():
+        path = tmp_path / PACKAGE / name
+        path.write_text(f"{path.read_text() if path.exists() else ''}\n{snippet}\n")
+    code, said = _lint(tmp_path)
+    assert code != 0
+    for name in BROKEN:
+        assert f"{PACKAGE}.{name.removesuffix('.py').replace('/', '.')}" in said, said
 
 
 @pytest.mark.parametrize("text", [f"cd /{'root'}/x", f"'/{'home'}/me'", f"file:///{'work'}/x", f"{'pypi'}.org/x"])
