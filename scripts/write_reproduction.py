@@ -28,7 +28,7 @@ DOCS = ROOT / "docs"
 RESULTS = ROOT / "benchmarks" / "results"
 KEPT = RESULTS / "reproduction.json"
 PICTURES = ("table-1", "noise-level-complete", "noise-model", "votes-ratio")
-ADDED = ("cropping.md",)
+ADDED = ("cropping.md", "cropping-why.md")  # result pages of benchmarks that belong here
 HEADER = """# Reproduction
 
 Every table and figure of the paper with our numbers, where they come from, and whether they support the claim. This
