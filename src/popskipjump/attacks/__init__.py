@@ -31,7 +31,14 @@ from popskipjump.attacks.searches.warm import WarmStartedSearch
 from popskipjump.attacks.settle import Settle, set_aside
 from popskipjump.attacks.starts.given import GivenStart
 from popskipjump.attacks.starts.patterns import PatternStart
-from popskipjump.attacks.starts.propose import Pool, find_starts, from_noise, from_pool, majority_adversarial
+from popskipjump.attacks.starts.propose import (
+    CheckedPool,
+    Pool,
+    find_starts,
+    from_noise,
+    from_pool,
+    majority_adversarial,
+)
 from popskipjump.attacks.starts.restart import NoRestart, RestartIfLost
 from popskipjump.attacks.steps.arc import ArcStep
 from popskipjump.attacks.steps.straight import FullStep, HalvingStep
@@ -93,6 +100,7 @@ __all__ = [
     "BinarySearch",
     "Border",
     "BoundaryAttack",
+    "CheckedPool",
     "Direction",
     "DirectionCount",
     "DistanceSpread",

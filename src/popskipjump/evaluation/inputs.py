@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from popskipjump.adapters import recognise
-from popskipjump.attacks import ATTACKS, Attack, Pool, Retry, Settle
+from popskipjump.attacks import ATTACKS, Attack, CheckedPool, Pool, Retry, Settle
 from popskipjump.attacks.base import MOST_ITERATIONS
 from popskipjump.errors import InputError, UnknownNameError
 from popskipjump.noise import noise_of
@@ -229,15 +229,24 @@ def budget_of(attack: str | AttackConfig, iterations: int | None, budget: int | 
     return DEFAULT_BUDGET if plain else None
 
 
+def checked_pool(pool: Pool, bounds: Bounds) -> CheckedPool:
+    """Check a pool of starting images, unless that was done before."""
+    if isinstance(pool, CheckedPool) and pool.bounds == bounds:
+        return pool
+    images = images_of(pool.images, bounds, "pool images")
+    return CheckedPool(images, labels_of(pool.labels, len(images), "pool labels"), bounds)
+
+
 def starts_of(starts: Array | Pool | None, images: Tensor, bounds: Bounds) -> Tensor | Pool | None:
     """Check starting points: one for each image, or a pool to draw from."""
     if starts is None:
         return None
     if isinstance(starts, Pool):
-        pool = images_of(starts.images, bounds, "pool images")
-        if pool.shape[1:] != images.shape[1:]:
-            raise InputError(f"pool images have the shape {tuple(pool.shape[1:])}, images {tuple(images.shape[1:])}.")
-        return Pool(pool, labels_of(starts.labels, len(pool), "pool labels"))
+        pool = checked_pool(starts, bounds)
+        if pool.images.shape[1:] != images.shape[1:]:
+            shapes = tuple(pool.images.shape[1:]), tuple(images.shape[1:])
+            raise InputError(f"pool images have the shape {shapes[0]}, images {shapes[1]}.")
+        return pool
     points = images_of(starts, bounds, "starts")
     if points.shape != images.shape:
         raise InputError(f"starts must have the shape of the images, {tuple(images.shape)}, not {tuple(points.shape)}.")

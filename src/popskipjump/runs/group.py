@@ -96,8 +96,8 @@ def _starts(spec: RunSpec, source: Source, chosen: np.ndarray) -> np.ndarray | P
     if spec.starts == "noise":
         return None
     if spec.starts == "pool" or source.starts is None:
-        return Pool(torch.from_numpy(source.images), torch.from_numpy(source.labels))
-    return source.starts if isinstance(source.starts, Pool) else np.asarray(source.starts[chosen])
+        return source.pool
+    return source.given_pool if isinstance(source.starts, Pool) else np.asarray(source.starts[chosen])
 
 
 def results_of(report: Report, group: list[int], seconds: float) -> list[ImageResult]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +16,12 @@ from torch import nn
 from popskipjump import Pool, zoo
 from popskipjump.attacks import Retry
 from popskipjump.errors import DataError, InputError, UnknownNameError
+from popskipjump.evaluation.inputs import checked_pool
 from popskipjump.oracles import TorchModel
 from popskipjump.runs.user_model import made_by_user
 from popskipjump.space import Space
 from popskipjump.storage import RunSpec
+from popskipjump.types import Bounds
 from popskipjump.zoo.readers import read_targets
 
 EMBEDDED = "embedded"
@@ -79,6 +81,20 @@ class Source:
     space: Space | None = None  # of valid inputs; None for all within the bounds
     masks: np.ndarray | None = None  # (N, *S) bool, where each image may change, in addition to the space's own
     retry: Retry | None = None  # what happens when a call to the model fails; no part of a spec
+
+    @cached_property
+    def pool(self) -> Pool:
+        """All images as a pool, checked once for all groups."""
+        return self._checked(Pool(torch.from_numpy(self.images), torch.from_numpy(self.labels)))
+
+    @cached_property
+    def given_pool(self) -> Pool | None:
+        """The pool that was given as `starts`, checked once for all groups."""
+        return self._checked(self.starts) if isinstance(self.starts, Pool) else None
+
+    def _checked(self, pool: Pool) -> Pool:
+        """A checked pool; within a space its bounds are others for each image, so there it stays as it is."""
+        return pool if self.space is not None else checked_pool(pool, Bounds.of(self.bounds))
 
     def spec(self, **choices: Any) -> RunSpec:
         """The spec of a run on this source; see `RunSpec` for the choices. What was given here is part of it."""

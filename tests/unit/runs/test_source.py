@@ -11,8 +11,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+import popskipjump as psj
 from popskipjump import InputError, UnknownNameError, zoo
+from popskipjump.attacks import CheckedPool
+from popskipjump.evaluation.inputs import checked_pool, starts_of
 from popskipjump.runs.collect import source_of
+from popskipjump.types import Bounds
 
 FACTORY = """
 import torch
@@ -113,3 +117,17 @@ def test_what_is_missing_is_said(
     monkeypatch.chdir(data.parent)
     with pytest.raises(error, match=said):
         source_of(*arguments)
+
+
+def test_the_images_are_checked_as_a_pool_once_for_all_groups() -> None:
+    source = source_of()
+    pool = source.pool
+    assert isinstance(pool, CheckedPool)
+    assert source.pool is pool
+    assert starts_of(pool, torch.from_numpy(source.images[:2]), Bounds(0.0, 1.0)) is pool
+
+
+def test_a_pool_that_was_checked_within_other_bounds_is_checked_again() -> None:
+    pool = checked_pool(psj.Pool(torch.full((2, 3), 5.0), torch.tensor([0, 1])), Bounds(0.0, 9.0))
+    with pytest.raises(InputError, match="2 of 2 pool images leave the bounds"):
+        starts_of(pool, torch.zeros(1, 3), Bounds(0.0, 1.0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
 from popskipjump.geometry import clip, row_sums
 from popskipjump.rng import integers, uniform
+from popskipjump.types import Bounds
 
 Propose = Callable[[Tensor, int], Tensor]  # (rows (A,), how many were tried) -> points (A, d)
 
@@ -33,6 +35,24 @@ class Pool:
             )
         if len(self.images) != len(self.labels) or not len(self.images):
             raise InputError(f"a pool needs one label for each image: {len(self.images)} and {len(self.labels)} given.")
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedPool(Pool):
+    """A pool of tensors whose values lie within bounds. A large pool serves many shards, and is checked once."""
+
+    bounds: Bounds
+
+    @cached_property
+    def flat(self) -> Tensor:
+        """Images `(N, d)` float32 above the lower bound, or the squares of large values would swamp small distances."""
+        flat: Tensor = self.images.reshape(len(self.images), -1).to(torch.float32)
+        return flat - self.bounds.low if self.bounds.low else flat
+
+    @cached_property
+    def squares(self) -> Tensor:
+        """Squared lengths of `flat`, `(N,)`."""
+        return row_sums(self.flat**2)
 
 
 def majority_adversarial(problem: Problem, points: Tensor, rows: Tensor, votes: int, phase: str) -> Tensor:
@@ -102,10 +122,8 @@ def from_pool(problem: Problem, pool: Pool, truth: Tensor, targets: Tensor | Non
         targets: `(B,)` on the CPU, or None: the class that a starting image must have.
         nearest: propose the nearest images first, instead of an order that depends on the seed.
     """
+    checked = pool if isinstance(pool, CheckedPool) else CheckedPool(pool.images, pool.labels, problem.bounds)
     flat = pool.images.reshape(len(pool.images), -1)
-    low = problem.bounds.low  # subtracted first, or the squares of large values would swamp small distances
-    compared = flat.to(torch.float32) - low if nearest else flat[:0]
-    squares = row_sums(compared**2)
     labels = pool.labels.cpu()
 
     def propose(rows: Tensor, attempt: int) -> Tensor:
@@ -119,7 +137,8 @@ def from_pool(problem: Problem, pool: Pool, truth: Tensor, targets: Tensor | Non
                 continue
             if nearest:
                 # Squared distances up to a constant; computed for the whole pool to avoid copying the candidates.
-                far = torch.addmv(squares, compared, problem.original[row].cpu() - low, alpha=-2)[candidates]
+                above = problem.original[row].cpu() - checked.bounds.low
+                far = torch.addmv(checked.squares, checked.flat, above, alpha=-2)[candidates]
                 place = int(far.argsort(stable=True)[attempt % len(candidates)])
             else:
                 first = int(integers(root.reshape(1), 1, len(candidates)))
