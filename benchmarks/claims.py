@@ -7,7 +7,8 @@
 The options must be those of the reproduction: they name the runs; `--images 100 30` looks for runs of the size's own
 number of images, then of 100, then of 30. A sentence whose runs are not all there is "not run".
 `--out FILE.json` keeps the verdicts for the page of the reproduction (scripts/write_reproduction.py).
-`--make` makes the missing runs of the sentences that no experiment of `psj reproduce` has (the acquisition function).
+`--make` makes the missing runs of the sentences that no experiment of `psj reproduce` has (the acquisition function), of
+as many images as `--images` names last.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def rows_of(studies: list[Study], out: Path, make: bool) -> Iterator[tuple[str, 
     for claim in CLAIMS:
         found, images = NOT_RUN, ""
         for study in studies:
-            found = judged(claim, study, out, make and study is studies[0])
+            found = judged(claim, study, out, make and study is studies[-1])
             if found.verdict is not Verdict.NOT_RUN:
                 images = str(
                     max(
