@@ -7,8 +7,8 @@
 The options must be those of the reproduction: they name the runs; `--images 100 30` looks for runs of the size's own
 number of images, then of 100, then of 30. A sentence whose runs are not all there is "not run".
 `--out FILE.json` keeps the verdicts for the page of the reproduction (scripts/write_reproduction.py).
-`--make` makes the missing runs of the sentences that no experiment of `psj reproduce` has (the acquisition function), of
-as many images as `--images` names last.
+`--make` makes the missing runs of the sentences that no experiment of `psj reproduce` has (the acquisition function),
+of as many images as `--images` names last.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ SENTENCES = """## Sentences of the paper, one by one
 Each sentence has a statistic and a limit that were written down before the runs (`experiments/reproduce/claims`). It is
 supported, not supported, or undecided together with what would decide it
 (`python benchmarks/claims.py FOLDER --decide`). "Not run": no runs of it have been made. A dash: with the most
-votes that were tried HSJ did not come as close, so that the ratio is only known to be above that in the section on votes.
+votes that were tried HSJ did not come as close, so that the ratio is only known to be above that in votes-ratio.
 """
 CIFAR = """## CIFAR-10
 
