@@ -52,8 +52,21 @@ def cases() -> Iterator[Case]:
     yield "psj budget", {"attack": "psj", "noise": "flip:0.1", "budget": 900}
     yield "qsj long", {"attack": "qsj", "noise": "flip:0.1", "budget": 3000}
     yield "qsj long, smoothing", {"attack": "qsj", "noise": "smoothing:0.2", "budget": 3000}
+    targeted = {"attack": without_far_mode(), "noise": "flip:0.1", "targeted": True, "budget": 700}
+    yield "qsj targeted, no far mode", targeted
     yield "qsj iterations", {"attack": "qsj", "iterations": 6}
     yield "hsj votes", {"attack": "hsj", "noise": "flip:0.1", "votes": 3, "iterations": 2}
+
+
+def without_far_mode() -> Any:
+    """QuickSkipJump as it is in a checkout without the far mode."""
+    import popskipjump as psj
+
+    try:
+        from popskipjump.attacks import AdaptiveDirections, FarMode  # noqa: F401
+    except ImportError:
+        return psj.QuickSkipJump()
+    return psj.QuickSkipJump(direction=AdaptiveDirections(far_mode=None))
 
 
 def results(only: tuple[str, ...], of: Callable[[Any], Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""glibc's habit of giving memory back, which can cost more than a network's forward pass."""
+"""Settings of glibc's allocator: returning memory to the system can cost more than a network's forward pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of npz files, read without trust: what an archive promises is checked before memory is taken for it.
+"""Reading of untrusted npz files: sizes that an archive declares are checked before memory is allocated.
 
 Pickled, encrypted and exotically compressed members are refused, as are archives that would expand without end. Every
 defect is a `DataError` in words.

@@ -1,4 +1,4 @@
-"""Other people's classifiers as ours: what `evaluate` understands without being told.
+"""Adapters: classifiers of other libraries as models that `evaluate` accepts directly.
 
 Optional packages are never imported here to find out what an object is.
 """

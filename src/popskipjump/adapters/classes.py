@@ -1,4 +1,4 @@
-"""Classes by the names that their owner uses: texts, any integers, truth values."""
+"""Class labels of any type (texts, arbitrary integers, booleans), mapped to class numbers and back."""
 
 from __future__ import annotations
 

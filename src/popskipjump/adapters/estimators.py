@@ -1,4 +1,4 @@
-"""Estimators with `predict`: scikit-learn, its pipelines, XGBoost, LightGBM, and all that follow their conventions."""
+"""Estimators with `predict`: scikit-learn, its pipelines, XGBoost, LightGBM, and others with the same interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of Foolbox, with their own preprocessing; the framework below them is asked in its own arrays."""
+"""Models of Foolbox, with their own preprocessing, called with the arrays of their framework."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns as a pandas frame, where pandas is installed."""
+"""Conversion of columns to a pandas frame, if pandas is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From whatever a user calls a classifier to a model that can be asked; nothing is imported to find out.
+"""Recognition of the user's classifier object, and its adapter; no optional package is imported for this.
 
 A package that made the object is imported already, so its classes are known by the name of their module.
 """

@@ -12,12 +12,18 @@ from torch import Tensor
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.problem import Problem
 from popskipjump.attacks.settle import Ending, Lines, Settle, conclude, release, set_aside
-from popskipjump.errors import OracleError
+from popskipjump.errors import InputError, OracleError
 from popskipjump.sigmoid import Estimate
 from popskipjump.types import Status
 
 MOST_ITERATIONS = 100_000  # a trace has a row for each
 _SETTLED = 1e-4  # part of the distance that the settle phase may add even without noise
+
+
+def check_iterations(iterations: int) -> None:
+    """Raise an error unless an attack can make so many iterations."""
+    if not 0 <= iterations <= MOST_ITERATIONS:
+        raise InputError(f"iterations must be from 0 to {MOST_ITERATIONS:,}, not {iterations:,}; see `budget`.")
 
 
 class Step(NamedTuple):

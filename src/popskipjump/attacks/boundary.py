@@ -8,7 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from popskipjump.attacks.base import Step
+from popskipjump.arguments import check_types
+from popskipjump.attacks.base import Step, check_iterations
 from popskipjump.attacks.problem import Problem
 from popskipjump.attacks.rows import select_rows
 from popskipjump.attacks.searches.bisection import BinarySearch
@@ -53,6 +54,8 @@ class BoundaryAttack:
     adapt: float = 1.5
 
     def __post_init__(self) -> None:
+        check_types(self)
+        check_iterations(self.iterations)
         if min(self.proposals, self.test_every) < 1 or min(self.orthogonal, self.forward) <= 0 or self.adapt < 1:
             raise InputError("proposals and test_every must be at least 1, step sizes positive and adapt at least 1.")
 

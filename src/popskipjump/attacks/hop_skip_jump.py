@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.acceptance.unless_faint import UnlessFaint
+from popskipjump.attacks.base import check_iterations
 from popskipjump.attacks.directions.count import DirectionCount
 from popskipjump.attacks.directions.monte_carlo import DistanceSpread, MonteCarlo
 from popskipjump.attacks.searches.bisection import BinarySearch
@@ -40,6 +42,9 @@ class HopSkipJump:
     finest: float = FLOAT32
 
     def __post_init__(self) -> None:
+        check_types(self)
+        check_iterations(self.iterations)
+        BinarySearch(finest=self.finest)  # each part checks its own arguments
         if self.radius is not None and (self.radius <= 0 or self.psj_radius):
             raise InputError("radius must be positive, and is not given together with psj_radius.")
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.acceptance.if_nearer import AcceptIfNearer
 from popskipjump.attacks.acceptance.unless_faint import UnlessFaint
+from popskipjump.attacks.base import check_iterations
 from popskipjump.attacks.directions.count import DirectionCount
 from popskipjump.attacks.directions.monte_carlo import LineSpread, MonteCarlo, TrueDirection
 from popskipjump.attacks.protocols import Direction
@@ -78,6 +80,8 @@ class PopSkipJump:
     true_gradient: bool = False
 
     def __post_init__(self) -> None:
+        check_types(self)
+        check_iterations(self.iterations)
         self.search(_SMALL_INPUT)  # each part checks its own arguments
         FullStep(self.enlarge)
 

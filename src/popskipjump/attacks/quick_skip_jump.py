@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.acceptance.if_nearer import AcceptIfNearer
+from popskipjump.attacks.base import check_iterations
 from popskipjump.attacks.directions.adaptive.estimator import AdaptiveDirections
 from popskipjump.attacks.protocols import Acceptance, Direction, Restart, Search, Start, StepRule
 from popskipjump.attacks.searches.warm import WarmStartedSearch
@@ -42,6 +44,10 @@ class QuickSkipJump:
     acceptance: Acceptance[Any] = field(default_factory=AcceptIfNearer)
     restart: Restart[Any] = field(default_factory=RestartIfLost)
     nearest_start: bool = True
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_iterations(self.iterations)
 
     def build(self, dimension: int) -> AnyWalk:
         """The attack for inputs of d values."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from popskipjump.arguments import check_types
 from popskipjump.errors import InputError
 
 MOST_SECONDS = 86_400  # of a time limit
@@ -35,6 +36,7 @@ class Retry:
     timeout: float | None = None
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.tries < 1 or not (self.wait >= 0 and self.factor >= 1):
             raise InputError(f"tries and factor must be at least 1, wait at least 0: {self}.")
         if self.timeout is not None and not 0 < self.timeout <= MOST_SECONDS:

@@ -1,4 +1,4 @@
-"""The commands under one name. What takes long to import is imported by the command that needs it."""
+"""The app that holds all commands. Slow imports happen inside the command that needs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `psj attack` does: attack at once, or in the folder of a run."""
+"""Implementation of `psj attack`: a direct evaluation, or a run in a folder."""
 
 from __future__ import annotations
 

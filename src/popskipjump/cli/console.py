@@ -1,4 +1,4 @@
-"""Where text goes: results to the output, everything else to the error stream."""
+"""Output streams: results go to standard output, everything else to standard error."""
 
 from __future__ import annotations
 

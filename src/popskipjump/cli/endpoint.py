@@ -1,4 +1,4 @@
-"""A server's address on the command line, and what became of the queries that were sent to it."""
+"""`--endpoint`: a server's address on the command line, and a summary of the requests sent to it."""
 
 from __future__ import annotations
 

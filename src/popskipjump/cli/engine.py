@@ -1,4 +1,4 @@
-"""The options that say where images are attacked: in this process, or by workers on Ray."""
+"""Options for where images are attacked: in this process, or by workers on Ray."""
 
 from __future__ import annotations
 

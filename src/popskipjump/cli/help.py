@@ -1,4 +1,4 @@
-"""How help looks: flags without a value, an example for every command, and where to start."""
+"""Layout of the help texts: flags without a value, an example for every command, and a place to start."""
 
 from __future__ import annotations
 

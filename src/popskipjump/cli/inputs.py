@@ -1,4 +1,4 @@
-"""From the words of a command line to a model and images."""
+"""Conversion of command-line arguments to a model and images."""
 
 from __future__ import annotations
 

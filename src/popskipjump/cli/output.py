@@ -1,4 +1,4 @@
-"""The folders that commands write to."""
+"""Output folders of commands."""
 
 from __future__ import annotations
 

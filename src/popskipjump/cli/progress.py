@@ -1,4 +1,4 @@
-"""The one live line of a command: how far it is, how many queries it has asked, how long it will take."""
+"""Progress line of a command: images done, queries so far, and the remaining time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`psj attack --data TABLE.CSV`: rows with names and words in, a frame for the classifier, rows out."""
+"""`psj attack --data TABLE.CSV`: named columns and texts in and out, a pandas frame for the classifier."""
 
 from __future__ import annotations
 

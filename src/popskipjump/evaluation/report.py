@@ -1,4 +1,4 @@
-"""What an evaluation found, and how it reads."""
+"""`Report`: the result of an evaluation, and its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report in other forms: numbers in a dictionary, columns, a table in HTML; pictures and pages by name.
+"""Views of a report: numbers in a dictionary, columns, an HTML table; figures and pages are imported by name.
 
 What draws lies in layers above this one. It is therefore named here and imported when it is called.
 """

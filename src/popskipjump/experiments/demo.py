@@ -1,4 +1,4 @@
-"""The demonstration: PSJ, QSJ, HSJ and HSJ with votes on embedded images whose labels are flipped now and then."""
+"""The demonstration: PSJ, QSJ, HSJ and HSJ with votes on embedded images, with random label flips."""
 
 from __future__ import annotations
 

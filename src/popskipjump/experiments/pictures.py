@@ -1,4 +1,4 @@
-"""Inputs as pictures inside a page: PNG in a data URI; and in words where they are no pictures."""
+"""Inputs as PNG images in data URIs for pages; as text if an input is no image."""
 
 from __future__ import annotations
 

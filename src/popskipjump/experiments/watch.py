@@ -1,4 +1,4 @@
-"""What `psj watch` shows of a run: its state, and the steps of its images, as JSON for a page."""
+"""Data of `psj watch`: the state of a run and the steps of its images, as JSON."""
 
 from __future__ import annotations
 

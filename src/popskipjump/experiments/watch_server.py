@@ -1,4 +1,4 @@
-"""The small server of `psj watch`: this machine only, one run, nothing to write."""
+"""Server of `psj watch`: local, for one run, read-only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What our attacks have in common inside another library: they see labels, and leave nothing out of the count."""
+"""Shared code of our attacks as parts of other libraries: label access only, and a complete query count."""
 
 from __future__ import annotations
 

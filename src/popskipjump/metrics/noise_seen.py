@@ -1,4 +1,4 @@
-"""What an evaluation's own answers say about noise: the part of `check` that costs no query, as warnings."""
+"""Evidence of noise in the answers of an evaluation, as warnings: the part of `check` that costs no query."""
 
 from __future__ import annotations
 

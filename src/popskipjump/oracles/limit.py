@@ -1,4 +1,4 @@
-"""A time limit for classifiers that may never answer."""
+"""A time limit for calls of the classifier."""
 
 from __future__ import annotations
 

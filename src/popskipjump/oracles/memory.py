@@ -1,4 +1,4 @@
-"""The number of inputs in a call of a module, by the memory that its layers take."""
+"""Number of inputs per call of a module, from the memory that its layers need."""
 
 from __future__ import annotations
 

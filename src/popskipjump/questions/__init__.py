@@ -1,4 +1,4 @@
-"""The questions that people come with, each answered with its uncertainty: in words, as JSON and as a page."""
+"""Questions about a classifier, each answered with its uncertainty: in words, as JSON and as a page."""
 
 from popskipjump.questions.answer import save
 from popskipjump.questions.card import card

@@ -1,4 +1,4 @@
-"""What every question ends with: an answer in words, as JSON, and as a page with a picture."""
+"""The answer to a question: words, JSON, and a page with a figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is this classifier noisy, and how? From labels alone, within a budget, at images and next to the border."""
+"""`check`: whether a classifier is noisy, and how, from labels within a budget, at images and near the border."""
 
 from __future__ import annotations
 

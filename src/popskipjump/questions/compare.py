@@ -1,4 +1,4 @@
-"""Is the defence real, or only noise? Two classifiers, the same images, paired ratios of border distances."""
+"""`compare`: whether a defence moves the border or only adds noise, from paired ratios of border distances."""
 
 from __future__ import annotations
 

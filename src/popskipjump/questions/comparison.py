@@ -1,4 +1,4 @@
-"""What two classifiers' border distances say: the verdict, its power, and the page."""
+"""Result of `compare`: the verdict, its power, and the page."""
 
 from __future__ import annotations
 

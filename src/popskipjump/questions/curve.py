@@ -1,4 +1,4 @@
-"""The curve that papers print, with its uncertainty: robust accuracy against eta, with simultaneous bands."""
+"""`curve_of`: robust accuracy against eta, with simultaneous confidence bands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""May it ship? A committed file names a measurement and its limits; the gate measures and judges."""
+"""`gate`: pass or fail in continuous integration; a committed file names a measurement and its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed file of a gate: what is measured, and the limits that it must keep."""
+"""The committed file of a gate: what is measured, and its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of answers: HTML that needs nothing else (no network, no script, no other file), and Markdown."""
+"""Pages of answers: self-contained HTML (no network, no script, no other file), and Markdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that are collected once: what a run's folder holds is read, what is missing is asked."""
+"""Collection of a run: stored results are read from its folder, missing ones are computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines: where the images of a run are attacked, in this process or in others. Results do not depend on it."""
+"""Engines: where the images of a run are attacked, in this process or in others; results do not depend on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many images are attacked together, by what fits into memory. Results do not depend on it."""
+"""Number of images that are attacked together, from the memory they need; results do not depend on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of some images of a run, written as they are made: what `psj watch` shows.
+"""Steps of a run's images, written while the run goes on: the data of `psj watch`.
 
 ```
 steps/7.jsonl   a line that says what image 7 is, then a line for each iteration

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from popskipjump.arguments import check_types
 from popskipjump.elementwise import logistic
 from popskipjump.errors import InputError
 from popskipjump.geometry import REGISTER
@@ -68,10 +69,14 @@ class Grid:
     floors: tuple[tuple[float, float], ...] = ((0.0, 0.0), (0.05, 0.05), (0.15, 0.15), (0.3, 0.3))
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.positions < 3 or self.slopes < 1 or not self.floors:
             raise InputError(f"a grid needs 3 positions, 1 slope and 1 pair of floors at least: {self}.")
-        if any(low < 0 or high < 0 or low + high >= 1 for low, high in self.floors):
-            raise InputError(f"floors must be at least 0 with low + high < 1, not {self.floors}.")
+        pairs = all(isinstance(pair, tuple) and len(pair) == 2 for pair in self.floors)
+        if not pairs or any(low < 0 or high < 0 or low + high >= 1 for low, high in self.floors):
+            raise InputError(f"floors must be pairs of at least 0 with low + high < 1, not {self.floors}.")
+        if len(self.slope_range) != 2 or self.slope_range[0] > self.slope_range[1]:
+            raise InputError(f"slope_range goes from the smallest to the largest slope, not {self.slope_range}.")
 
     @property
     def channels(self) -> int:

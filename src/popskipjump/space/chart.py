@@ -1,4 +1,4 @@
-"""The free coordinates of a space: what an attack moves in, and the valid input that each of its points stands for.
+"""Chart: maps the free coordinates, in which an attack moves, to valid inputs and back.
 
 A continuous or stepped feature has one coordinate, in scaled units; a feature with K categories, or a one-hot group of
 K features, has K: one for each category, which is chosen once its coordinate passes a threshold. Immutable features

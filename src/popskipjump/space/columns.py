@@ -1,4 +1,4 @@
-"""`columns.json`: the columns of a table and their rules, in a file."""
+"""`columns.json`: a file with the columns of a table and their rules."""
 
 from __future__ import annotations
 

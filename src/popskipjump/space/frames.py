@@ -1,4 +1,4 @@
-"""Tables with named columns of several dtypes (pandas frames): in, as arrays of codes and numbers; and out again.
+"""Conversion of pandas frames with columns of several types to arrays of codes and numbers, and back.
 
 Nothing of pandas is imported: what is used of a frame are its columns, dtypes and its own constructor.
 """

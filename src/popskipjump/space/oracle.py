@@ -1,4 +1,4 @@
-"""The oracle that an attack asks within a space."""
+"""The oracle of an attack within a space: it converts free coordinates to valid inputs."""
 
 from __future__ import annotations
 

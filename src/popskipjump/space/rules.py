@@ -1,4 +1,4 @@
-"""The checks of a space's rules: everything contradictory is found here, before anything is asked."""
+"""Checks of a space's rules for contradictions, before the first query."""
 
 from __future__ import annotations
 

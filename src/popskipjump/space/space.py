@@ -1,4 +1,4 @@
-"""What a valid input is, and in which units changes are measured."""
+"""`Space`: the valid inputs, and the units in which changes are measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether rows are valid inputs of a space; the first offence is named by row and feature."""
+"""Validity of rows in a space; the first violation is named by row and feature."""
 
 from __future__ import annotations
 

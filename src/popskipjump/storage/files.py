@@ -1,4 +1,4 @@
-"""Files that are whole or not there, never written through a link, one writer at a time, and errors with a way out.
+"""File access: atomic writes, no writing through links, one writer at a time, and errors with advice.
 
 Folders of runs are made for their owner alone (0700, files 0600) where the platform knows such rights.
 """

@@ -1,4 +1,4 @@
-"""The folder of a run: its spec, its finished images, and the journal of those under way.
+"""The folder of a run: its spec, its finished images, and the journal of unfinished ones.
 
 ```
 <digest>/  spec.json       what the run is; its digest is the folder's name

@@ -1,4 +1,4 @@
-"""The journal of a run's images under way: every answer, written before the attack sees it.
+"""The journal of a run's unfinished images: every answer, written before the attack sees it.
 
 ```
 journal.bin   the header, then sealed records of many answers each, bit-packed

@@ -1,4 +1,4 @@
-"""Labels in few bits: near a border an image sees two classes, so most of its answers take one bit.
+"""Compact storage of labels: near a border an image sees two classes, so most of its answers take one bit.
 
 Each span has a pair: its two most frequent labels. A span of no other labels is "plain", and its answers take one bit
 each. All other spans share a Huffman code, in which 0 and 1 stand for their pairs and the rest for labels by name. An

@@ -1,4 +1,4 @@
-"""Records of a journal: checksummed frames around bit-packed answers, and a reader that survives damage.
+"""Records of a journal: checksummed frames of bit-packed answers, and a reader that tolerates damage.
 
 A record is a frame, an index and data, each with a CRC-32 of its own. The index says whose queries the record holds,
 the data what was answered. Damaged data therefore costs known queries; a damaged index costs one record; and after a

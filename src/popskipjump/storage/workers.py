@@ -1,4 +1,4 @@
-"""Journals of workers: when several processes attack a run's images, each shard of images has a journal of its own.
+"""Journals of workers: if several processes attack a run's images, each shard of images has its own journal.
 
 ```
 workers/7.bin, 7.tail   the journal of the shard whose first image is 7, in the form of the run's own

@@ -1,4 +1,4 @@
-"""Contracts for authors of adapters, noise models and attacks; borders that are known; faults on purpose.
+"""Contract tests for authors of adapters, noise models and attacks; classifiers with a known border; fault injection.
 
     from popskipjump.testing import AttackContract
 

@@ -1,4 +1,4 @@
-"""What every attack must do, whatever it does."""
+"""Contract of every attack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a contract fails."""
+"""The error that a violated contract raises."""
 
 from __future__ import annotations
 

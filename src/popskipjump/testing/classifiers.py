@@ -1,4 +1,4 @@
-"""What every classifier adapter must do."""
+"""Contract of every classifier adapter."""
 
 from __future__ import annotations
 

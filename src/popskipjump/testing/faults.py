@@ -1,4 +1,4 @@
-"""Faults on purpose: an oracle that fails, hangs, answers late, returns garbage or dies, at given rates.
+"""Fault injection: an oracle that fails, hangs, answers late, returns garbage or dies, at given rates.
 
 ```python
 faulty = FaultyOracle(Classifier(model), Faults(fail=0.01, hang=0.01, garbage=0.001), seed=3)

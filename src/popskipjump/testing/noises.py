@@ -1,4 +1,4 @@
-"""What every noise model must do."""
+"""Contract of every noise model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MNIST's own file format: idx, gzipped or not."""
+"""MNIST's file format, idx, plain or gzipped."""
 
 from __future__ import annotations
 

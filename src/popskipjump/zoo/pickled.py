@@ -1,4 +1,4 @@
-"""A reader of the plain dictionaries that CIFAR-10 is pickled in, which cannot run code.
+"""A restricted reader of CIFAR-10's pickled dictionaries, which cannot run code.
 
 A pickle is a program. Here it is not run: its operations are listed by `pickletools.genops`, and the few that
 write down numbers, strings, lists, dictionaries and arrays of bytes are interpreted one by one. Names of Python

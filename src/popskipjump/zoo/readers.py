@@ -1,4 +1,4 @@
-"""Images and labels from the files that data sets are published in.
+"""Readers of images and labels in the published files of data sets.
 
 Every reader returns images as float32 in [0, 1] with the images along the first axis, and labels as int64 `(N,)`.
 """

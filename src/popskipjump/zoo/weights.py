@@ -1,4 +1,4 @@
-"""Weights from safetensors files, checked before anything is changed.
+"""Weights from safetensors files, checked before a model is changed.
 
 Only safetensors is read: a pickled checkpoint can run code when it is opened. To convert one that you trust:
 `safetensors.torch.save_file(torch.load("net.pt", weights_only=True), "net.safetensors")`.

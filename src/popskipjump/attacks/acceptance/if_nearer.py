@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.problem import Problem
 from popskipjump.attacks.protocols import Decision, Move
@@ -39,6 +40,7 @@ class AcceptIfNearer:
     slack: float = 2.0
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.patience < 1 or self.slack < 0:
             raise InputError(f"patience is at least 1, and slack at least 0: {self}.")
 

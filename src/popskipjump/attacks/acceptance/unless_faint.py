@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.problem import Problem
 from popskipjump.attacks.protocols import Decision, Move
@@ -46,6 +47,7 @@ class UnlessFaint:
     patience: int = 3
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.patience < 1:
             raise InputError(f"patience is a number of lines of at least 1, not {self.patience!r}.")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
@@ -28,6 +29,7 @@ class DirectionCount:
     limit: int = 50_000
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.base <= 0 or self.factor <= 0 or self.limit < 1:
             raise InputError(f"the number of directions must be positive: {self}.")
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.protocols import Move
 from popskipjump.errors import InputError
@@ -130,6 +131,7 @@ class FarMode:
     sure: float = 0.7
 
     def __post_init__(self) -> None:
+        check_types(self)
         if min(self.directions, self.trial, self.trials) < 1 or not (
             0 < self.scale <= 1 and min(self.leave, self.sure) > 0
         ):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.directions.count import affordable_directions
 from popskipjump.attacks.problem import Problem
@@ -53,6 +54,7 @@ class MeasuredGain:
     fewest: int = 10
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not (self.dimensions >= 0 and 1 <= self.fewest <= self.first):
             raise InputError(f"dimensions is at least 0, fewest at least 1 and no more than first: {self}.")
 

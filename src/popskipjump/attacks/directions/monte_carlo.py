@@ -9,6 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.directions.count import DirectionCount, affordable_directions
 from popskipjump.attacks.directions.packing import STRETCH, capacity_of, chunks_of, drawn, empty_sums, stretches
@@ -32,6 +33,11 @@ class LineSpread:
 
     part: float
 
+    def __post_init__(self) -> None:
+        check_types(self)
+        if not self.part > 0:
+            raise InputError(f"part (beta) must be positive, not {self.part!r}.")
+
     def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
         """See `Spread`."""
         return self.part * border.gap
@@ -51,6 +57,12 @@ class DistanceSpread:
     part: float | None = None
     first: float | None = 0.1
     finest: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        lengths = [length for length in (self.part, self.first) if length is not None]
+        if min(lengths, default=1.0) <= 0 or not 0 <= self.finest < 1:
+            raise InputError(f"part and first must be positive, and finest in [0, 1): {self}.")
 
     def __call__(self, problem: Problem, border: Border, iteration: int) -> Tensor:
         """See `Spread`."""
@@ -78,6 +90,9 @@ class MonteCarlo:
     spread: Spread
     sphere: bool = False
     baseline: bool = False
+
+    def __post_init__(self) -> None:
+        check_types(self)
 
     @property
     def fewest(self) -> int:

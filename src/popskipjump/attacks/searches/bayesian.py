@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.directions.count import DirectionCount
 from popskipjump.attacks.problem import Problem
@@ -69,6 +70,7 @@ class BayesianSearch:
     limit: int = 1000
 
     def __post_init__(self) -> None:
+        check_types(self)
         for kind, name, known in (
             ("acquisition", self.acquisition, ("information", "sample-size")),
             ("estimate", self.estimate, ("mean", "map")),
@@ -80,8 +82,8 @@ class BayesianSearch:
             raise InputError("check_every, per_step and the limit of a search must be at least 1.")
         if not self.spread > 0:
             raise InputError(f"spread (beta) must be positive, not {self.spread!r}.")
-        if not (0 < self.spread_over <= 1 and 0 < self.confidence < 1):
-            raise InputError("spread_over must be in (0, 1], and confidence in (0, 1).")
+        if not (0 < self.spread_over <= 1 and 0 < self.confidence < 1 and self.at_least >= 0):
+            raise InputError("spread_over must be in (0, 1], confidence in (0, 1), and at_least at least 0.")
 
     @property
     def models_noise(self) -> bool:

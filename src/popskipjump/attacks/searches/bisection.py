@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.problem import Problem
 from popskipjump.attacks.protocols import Window
@@ -30,6 +31,7 @@ class BinarySearch:
     finest: float = 0.0
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.theta is not None and not 0 < self.theta <= 1:
             raise InputError(f"theta is a part of the line, in (0, 1], not {self.theta!r}.")
         if not 0 <= self.finest < 1:

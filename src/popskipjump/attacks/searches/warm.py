@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.problem import Problem
 from popskipjump.attacks.protocols import Window
@@ -79,6 +80,7 @@ class WarmStartedSearch:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not (
             0 <= self.keep <= 1
             and 0 < self.uniform <= 1
@@ -92,7 +94,7 @@ class WarmStartedSearch:
             )
         if self.places < 3:
             raise InputError(f"a window has at least 3 places, not {self.places!r}.")
-        if not 1 <= self.fewest <= self.limit or self.per_step < 1:
+        if not 1 <= self.fewest <= self.limit or self.per_step < 1 or self.fewest_gradual < 0:
             raise InputError(f"a search asks at least 1 and at least `fewest`, at most `limit` queries: {self}.")
 
     @property

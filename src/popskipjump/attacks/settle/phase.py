@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.problem import Problem
 from popskipjump.attacks.settle.belief import Belief
 from popskipjump.attacks.settle.evidence import agreeing_needed, log_evidence, threshold
@@ -66,6 +67,7 @@ class Settle:
     limit: int = 1000
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not (0 < self.level < 1 and self.worth >= 0 and 0 <= self.margin < 1 and self.limit >= 1):
             raise InputError(f"level is in (0, 1), margin in [0, 1), worth at least 0 and limit at least 1: {self}.")
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.directions.adaptive.dct import Basis, basis_of
 from popskipjump.attacks.problem import Problem
 from popskipjump.attacks.protocols import Begun, Locate, Window
@@ -73,6 +74,7 @@ class PatternStart:
     shrinks: int = 20
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not (0 < self.within < 1 and 0 < self.shrink < 1):
             raise InputError(f"within and shrink are shares: {self}.")
         if min(self.votes, self.shrinks) < 1:

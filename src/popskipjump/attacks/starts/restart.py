@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.problem import Problem
 from popskipjump.attacks.protocols import Locate, Move, Window
@@ -61,6 +62,7 @@ class RestartIfLost:
     tries: int = 25
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.limit < 0 or min(self.confirm_votes, self.votes, self.tries) < 1:
             raise InputError(f"limit is at least 0, confirm_votes, votes and tries are at least 1: {self}.")
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.problem import Problem
 from popskipjump.attacks.protocols import Move, Window
@@ -67,10 +68,11 @@ class ArcStep:
     first_rung: float = 0.1
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not (0 < self.smallest <= self.first <= self.largest < math.pi / 2 and 0 <= self.rate <= 1):
             raise InputError(f"angles must lie between 0 and a right angle, in order, and rate is a share: {self}.")
-        if not (self.margin > 1 and self.error_scale > 0 and self.roughest > 0):
-            raise InputError(f"margin must be above 1, error_scale and roughest above 0: {self}.")
+        if not (self.margin > 1 and min(self.error_scale, self.roughest, self.first_rung) > 0):
+            raise InputError(f"margin must be above 1, error_scale, roughest and first_rung above 0: {self}.")
 
     def begin(self, images: int) -> ArcState:
         """See `StepRule`."""

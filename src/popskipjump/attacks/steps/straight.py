@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.problem import Problem
 from popskipjump.attacks.protocols import Move
@@ -36,6 +37,7 @@ class FullStep:
     enlarge: float = 1.5
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not self.enlarge >= 1:
             raise InputError(f"enlarge is at least 1, not {self.enlarge!r}.")
 
@@ -76,6 +78,7 @@ class HalvingStep:
     halvings: int = 30
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.halvings < 1:
             raise InputError(f"halvings is at least 1, not {self.halvings!r}.")
 

@@ -1,1 +1,1 @@
-"""The commands that answer a question: one file each."""
+"""Commands that answer a question about a classifier, one file each."""

@@ -1,4 +1,4 @@
-"""What an experiment of the paper is: what it needs, how its numbers become a table, a figure and a finding."""
+"""Interface of an experiment of the paper: its runs, its table, its figure and its finding."""
 
 from __future__ import annotations
 

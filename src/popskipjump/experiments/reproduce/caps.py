@@ -1,4 +1,4 @@
-"""Whether the caps on PSJ's queries matter: some images are attacked again with several times the caps.
+"""Test of the caps on PSJ's queries: a few images are attacked again with several times the caps.
 
 Under a cap, a distance that is too large has refuted nothing: more queries might have brought the point nearer. So PSJ
 attacks some of the images again with `CAP_FACTOR` times the caps, under the noise that moves the border furthest: the

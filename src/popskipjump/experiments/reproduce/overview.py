@@ -1,4 +1,4 @@
-"""One page on all experiments: our numbers beside the paper's, and a verdict on each claim of its introduction."""
+"""Overview of all experiments: our numbers beside the paper's, and a verdict on each claim of its introduction."""
 
 from __future__ import annotations
 

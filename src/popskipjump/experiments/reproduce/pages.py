@@ -1,4 +1,4 @@
-"""The files of an experiment: the table, the figure, and the page that says what they show."""
+"""Output files of an experiment: the table, the figure, and the page with its finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large a reproduction is: seconds, an hour, or what the paper did."""
+"""Sizes of a reproduction: seconds, an hour, or the paper's."""
 
 from __future__ import annotations
 

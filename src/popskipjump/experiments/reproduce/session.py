@@ -1,4 +1,4 @@
-"""From names of experiments to their folders."""
+"""A reproduction session: experiments by name, their runs, and their output folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PSJ by the clock: how long its search and its gradient estimate take."""
+"""Time measurements of PSJ: its search and its gradient estimate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is attacked in a reproduction: the images, chosen as the paper chooses them, and the runs on them."""
+"""Images and runs of a reproduction; images are selected by the paper's rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a server is and what it may be told: the address and the headers, checked before anything is sent."""
+"""Address and headers of a server, checked before anything is sent."""
 
 from __future__ import annotations
 

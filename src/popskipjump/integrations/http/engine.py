@@ -1,4 +1,4 @@
-"""Slow classifiers, in a run that is kept: shards of images in threads, so that the classifier is always asked."""
+"""Engine for slow classifiers in a kept run: shards of images in threads, so that the classifier is never idle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of each query that was sent, and how often to ask again: outcomes, patience, counts."""
+"""Outcomes of the requests, the retry policy, and counts."""
 
 from __future__ import annotations
 

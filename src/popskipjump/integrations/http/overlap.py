@@ -1,4 +1,4 @@
-"""Slow classifiers: several groups of images at once, so that one group is computed while others are answered."""
+"""Evaluation of slow classifiers with several groups of images at once: some are computed while others wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers with a JSON of their own: a request from a template, labels from a path in the response."""
+"""Servers with their own JSON format: a request template, and the path of the labels in the response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol, version 2: requests from tensors, labels from responses. Nothing here asks anybody."""
+"""The Open Inference Protocol, version 2: tensors to requests, responses to labels. This file sends nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An end to what several threads ask, wherever they are."""
+"""A stop signal for several threads that query a classifier."""
 
 from __future__ import annotations
 

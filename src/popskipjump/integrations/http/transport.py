@@ -1,4 +1,4 @@
-"""One request at a time, many at once: deadlines, limits and what each status means. No retries: see `Endpoint`."""
+"""HTTP transport: concurrent requests with deadlines and limits; the meaning of statuses. Retries: see `Endpoint`."""
 
 from __future__ import annotations
 

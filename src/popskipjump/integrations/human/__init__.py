@@ -1,4 +1,4 @@
-"""Classifiers that are people: an attack's queries as questions on a web page."""
+"""Human classifiers: an attack's queries as questions on a web page."""
 
 from popskipjump.integrations.human.answers import Reply
 from popskipjump.integrations.human.study import Material, Study

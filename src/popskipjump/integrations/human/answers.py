@@ -1,4 +1,4 @@
-"""What people answer, kept as it arrives: one line of JSON for each answer, on the disk before the attack sees it."""
+"""Storage of human answers: one line of JSON for each answer, on disk before the attack sees it."""
 
 from __future__ import annotations
 

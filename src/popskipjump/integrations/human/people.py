@@ -1,4 +1,4 @@
-"""What the replies say of the people who gave them: attention, speed and disagreement."""
+"""Statistics of the people who answered: attention, speed and disagreement."""
 
 from __future__ import annotations
 

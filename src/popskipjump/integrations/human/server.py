@@ -1,4 +1,4 @@
-"""The study as a web page for this machine: who may ask for it, and what it hands out."""
+"""The study as a local web page: access control, and the pages it serves."""
 
 from __future__ import annotations
 

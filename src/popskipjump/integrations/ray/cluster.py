@@ -1,4 +1,4 @@
-"""A Ray to work on: one that is there, or one of our own on this machine, started and stopped around the work."""
+"""Connection to Ray: an existing cluster, or one started on this machine and stopped after the work."""
 
 from __future__ import annotations
 

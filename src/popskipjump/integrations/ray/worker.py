@@ -1,4 +1,4 @@
-"""What runs in a Ray worker: it builds the model once, attacks shards of images, and returns their results."""
+"""A Ray worker: it builds the model once, attacks shards of images, and returns their results."""
 
 from __future__ import annotations
 

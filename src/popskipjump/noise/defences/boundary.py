@@ -1,4 +1,4 @@
-"""Boundary defence: noise on the logits where the classifier is not sure (Aithal and Li, 2022)."""
+"""Boundary defence: noise on the logits of uncertain inputs (Aithal and Li, 2022)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Asking about noise: what is asked, how answers are weighed, and what follows from them."""
+"""Measurement of noise: the queries, their statistics, and the findings."""

@@ -1,4 +1,4 @@
-"""Asking a classifier for labels, point by point and over and over, with a count and with rejections noted."""
+"""Repeated queries of points, with a count and a record of rejected queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether answers to equal inputs change in time: permutation tests for trends of the answers and of their noise."""
+"""Drift: permutation tests for trends of the answers to equal inputs, and of their noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From answers to evidence: is there noise, is it remembered, does it change in time, does it grow near the border?"""
+"""Evidence from answers: whether noise exists, repeats for equal inputs, changes in time, or grows near the border."""
 
 from __future__ import annotations
 

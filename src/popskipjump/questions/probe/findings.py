@@ -1,4 +1,4 @@
-"""What `check` says: for each finding what we saw, what it means, and what to do."""
+"""Findings of `check`: for each, the observation, its meaning, and advice."""
 
 from __future__ import annotations
 

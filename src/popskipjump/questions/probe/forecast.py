@@ -1,4 +1,4 @@
-"""How many queries an attack will need on a classifier, from what `check` has learned of its noise."""
+"""Forecast of the queries that an attack needs, from the noise that `check` measured."""
 
 from __future__ import annotations
 

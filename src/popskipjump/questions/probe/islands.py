@@ -1,4 +1,4 @@
-"""Inputs that differ from all of their neighbours: thin regions of a class, or noise that is remembered for each input.
+"""Islands: inputs whose label differs from all of their neighbours', by a thin region or by noise fixed per input.
 
 A region of a class, however thin, has neighbours of its own class, and on a line through it the answers change once on
 each side. Remembered noise is drawn anew for every input, however close.

@@ -1,4 +1,4 @@
-"""The share of adversarial answers along a line, fitted on a grid: where the border is, how wide, how noisy far off."""
+"""Fit of the share of adversarial answers along a line: position and width of the border, and the noise far from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The questions that `check` asks a classifier: at images, close to them, and along lines across the border."""
+"""Queries of `check`: at images, close to them, and along lines across the border."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the most frequent answer of a classifier changes on a ray: the border of its majority, from labels alone."""
+"""Border of the majority classifier on a ray, from labels alone."""
 
 from __future__ import annotations
 

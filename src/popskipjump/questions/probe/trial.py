@@ -1,4 +1,4 @@
-"""A run of an attack on the images of `check`, to hold its prediction against."""
+"""A trial attack on the images of `check`, to test its forecast."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.problem import Problem
 from popskipjump.elementwise import logistic_
 from popskipjump.errors import InputError
@@ -44,6 +45,7 @@ class ActiveBounds:
     least: float = 0.2
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not (0 <= self.decay <= 1 and 0 < self.least <= 1 and self.near >= 0):
             raise InputError(f"decay and least are shares, least above 0, and near is at least 0: {self}.")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.directions.adaptive.radius import gradualness
 from popskipjump.attacks.directions.count import affordable_directions
@@ -48,6 +49,7 @@ class GainOptimalCount:
     most: int = 3000
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not (self.factor > 0 and self.gradual_growth >= 0 and self.doubling >= 1):
             raise InputError(f"factor must be positive, gradual_growth at least 0, doubling at least 1: {self}.")
         if not 1 <= self.fewest <= self.most:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.border import Border
 from popskipjump.attacks.directions.adaptive.active_bounds import ActiveBounds, Push
 from popskipjump.attacks.directions.adaptive.centring import CentreShift
@@ -96,6 +97,7 @@ class AdaptiveDirections:
     gain: MeasuredGain | None = field(default_factory=MeasuredGain)
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not (self.block >= 1 and self.centring >= 0):
             raise InputError(f"a block has at least 1 direction, and centring is at least 0: {self}.")
         if not (0 <= self.decay <= 1 and 0 < self.least <= 1):

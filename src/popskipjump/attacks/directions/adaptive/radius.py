@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.problem import Problem
 from popskipjump.errors import InputError
 
@@ -35,6 +36,7 @@ class AdaptiveRadius:
     broad: float = 6.0
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not (min(self.radius, self.reach) > 0 and min(self.widths, self.broad) >= 0):
             raise InputError(f"radius and reach must be positive, widths and broad at least 0: {self}.")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.elementwise import power as raised
 from popskipjump.errors import InputError
 
@@ -33,6 +34,7 @@ class RivalWeights:
     many: float = 0.5
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.power < 0 or not 0 <= self.few < self.many <= 1:
             raise InputError(f"power must be at least 0, and few below many, both shares: {self}.")
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from popskipjump.arguments import check_types
 from popskipjump.attacks.directions.adaptive.dct import Basis
 from popskipjump.attacks.directions.adaptive.radius import gradualness
 from popskipjump.attacks.directions.adaptive.spectrum import mixed, resemblance
@@ -45,6 +46,7 @@ class SpectrumPrior:
     trust_without_patterns: float = 0.8
 
     def __post_init__(self) -> None:
+        check_types(self)
         shares = (self.fading, self.trust, self.trust_without_patterns)
         if not (self.power >= 0 and min(shares) >= 0 and max(shares) <= 1):
             raise InputError(f"power must be at least 0; fading, trust and trust_without_patterns are shares: {self}.")

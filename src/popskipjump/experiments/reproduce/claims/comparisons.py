@@ -1,4 +1,4 @@
-"""The tests of every claim: which numbers of which runs are compared with which limit."""
+"""Tests of the claims: the numbers that are compared, and the limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a sentence of the paper is decided: tests with limits, bootstrap intervals, and the images still needed.
+"""Decision rules for sentences of the paper: tests with limits, bootstrap intervals, number of images still needed.
 
 A claim has one or more tests; it says that all of them hold. A test compares a statistic of the images with a limit.
 The images are resampled with replacement, the same for everything in the statistic, and:

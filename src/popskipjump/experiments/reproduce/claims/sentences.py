@@ -1,4 +1,4 @@
-"""The sentences. The limits were chosen from the words and the printed tables, before any run that decides them.
+"""The sentences. Their limits follow from the words and printed tables, and were set before the runs that decide them.
 
 Known when they were written: the small runs of docs/reproduction.md (5 to 12 images), and no larger one.
 """

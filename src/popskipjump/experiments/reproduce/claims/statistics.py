@@ -1,4 +1,4 @@
-"""Statistics of runs on the same images, ready to be resampled."""
+"""Statistics of runs on the same images, prepared for resampling."""
 
 from __future__ import annotations
 

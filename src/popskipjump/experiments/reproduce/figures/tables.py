@@ -1,4 +1,4 @@
-"""Tables 1, 2 and 3: what a few flipped answers do to decision-based attacks."""
+"""Tables 1, 2 and 3: the effect of a few label flips on decision-based attacks."""
 
 from __future__ import annotations
 

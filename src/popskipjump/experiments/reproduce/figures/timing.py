@@ -1,4 +1,4 @@
-"""Queries and time of the parts of PSJ, and what the two acceleration tricks do to them."""
+"""Queries and time of the parts of PSJ, and the effect of the two acceleration tricks."""
 
 from __future__ import annotations
 

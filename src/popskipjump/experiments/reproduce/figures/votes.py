@@ -1,4 +1,4 @@
-"""How many queries HSJ with majority votes needs to come as close as PSJ."""
+"""Number of queries that HSJ with majority votes needs to reach PSJ's distance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PSJ beside attacks that see the network's gradients."""
+"""Comparison of PSJ with white-box attacks."""
 
 from __future__ import annotations
 
