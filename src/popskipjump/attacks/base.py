@@ -22,8 +22,10 @@ _SETTLED = 1e-4  # part of the distance that the settle phase may add even witho
 
 def check_iterations(iterations: int) -> None:
     """Raise an error unless an attack can make so many iterations."""
-    if not 0 <= iterations <= MOST_ITERATIONS:
-        raise InputError(f"iterations must be from 0 to {MOST_ITERATIONS:,}, not {iterations:,}; see `budget`.")
+    if iterations < 0:
+        raise InputError(f"iterations must be at least 0, not {iterations:,}.")
+    if iterations > MOST_ITERATIONS:
+        raise InputError(f"iterations must be at most {MOST_ITERATIONS:,}, not {iterations:,}; see `budget`.")
 
 
 class Step(NamedTuple):
