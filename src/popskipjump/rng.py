@@ -20,6 +20,11 @@ _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # in two's complement, like all consta
 _MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
 _MIX_2 = 0x94D049BB133111EB - (1 << 64)
 _WORD = (1 << 64) - 1
+# For NumPy, made once: making such a number takes as long as the operation on a few.
+_SHIFTS = tuple(map(np.uint64, (30, 27, 31)))
+_FACTORS = tuple(np.uint64(factor + (1 << 64)) for factor in (_MIX_1, _MIX_2))
+_FEW = 2  # numbers of a single stream that Python makes sooner than an array
+_ONE, _STEP = np.uint64(1), np.uint64(_GOLDEN + (1 << 64))
 
 
 def _mix(state: Tensor) -> Tensor:
@@ -35,10 +40,11 @@ def _mix(state: Tensor) -> Tensor:
 
 def _mix_words(words: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> None:
     """`_mix` in NumPy, in place, for CPU tensors: unsigned shifts, and a fifth of torch's call overhead."""
-    for shift, factor in ((30, _MIX_1), (27, _MIX_2), (31, None)):
-        words ^= words >> np.uint64(shift)
-        if factor is not None:
-            words *= np.uint64(factor + (1 << 64))
+    words ^= words >> _SHIFTS[0]
+    words *= _FACTORS[0]
+    words ^= words >> _SHIFTS[1]
+    words *= _FACTORS[1]
+    words ^= words >> _SHIFTS[2]
 
 
 def _mix_word(word: int) -> int:
@@ -50,7 +56,12 @@ def _mix_word(word: int) -> int:
 
 def _tensor_of(word: int, shape: tuple[int, ...]) -> Tensor:
     """A tensor filled with the int64 that has the same bits as an unsigned word."""
-    return torch.full(shape, word - (1 << 64) if word >> 63 else word, dtype=torch.int64)
+    return torch.full(shape, _signed(word), dtype=torch.int64)
+
+
+def _signed(word: int) -> int:
+    """The int64 that has the same bits as an unsigned word."""
+    return word - (1 << 64) if word >> 63 else word
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,8 @@ class Key:
         if on_cpu:  # the fast path: this dominates the cost of a noisy answer
             words = np.full(1, self.value % (1 << 64), dtype=np.uint64)
             for counter in counters:
-                fresh = (counter.numpy().view(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN + (1 << 64))
+                fresh = counter.numpy().view(np.uint64) + _ONE
+                fresh *= _STEP
                 fresh += words
                 _mix_words(fresh)
                 words = fresh
@@ -106,12 +118,13 @@ class Key:
 def bits(roots: Tensor, width: int, start: int = 0) -> Tensor:
     """Numbers `start .. start + width - 1` of each stream: `(...)` -> int64 `(..., width)`."""
     if roots.device.type == "cpu":
-        if roots.numel() == width == 1:
-            word = _mix_word((int(roots) + (start + 1) * _GOLDEN) & _WORD)
-            return _tensor_of(word, (*roots.shape, 1))
-        words = roots.numpy().view(np.uint64)[..., np.newaxis] + _lanes(start, width)
-        _mix_words(words)
-        return torch.from_numpy(words.view(np.int64))
+        if roots.numel() == 1 and width <= _FEW:
+            root = int(roots)
+            words = [_mix_word((root + (start + lane) * _GOLDEN) & _WORD) for lane in range(1, width + 1)]
+            return torch.tensor([_signed(word) for word in words]).reshape(*roots.shape, width)
+        many = roots.numpy().view(np.uint64)[..., np.newaxis] + _lanes(start, width)
+        _mix_words(many)
+        return torch.from_numpy(many.view(np.int64))
     lanes = torch.arange(start + 1, start + width + 1, dtype=torch.int64, device=roots.device)
     return _mix(roots.unsqueeze(-1) + lanes * _GOLDEN)
 
@@ -119,7 +132,7 @@ def bits(roots: Tensor, width: int, start: int = 0) -> Tensor:
 @lru_cache(maxsize=64)
 def _lanes(start: int, width: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
     """Counter offsets of the numbers `start .. start + width - 1` of a stream: `(width,)`."""
-    return np.arange(start + 1, start + width + 1, dtype=np.uint64) * np.uint64(_GOLDEN + (1 << 64))
+    return np.arange(start + 1, start + width + 1, dtype=np.uint64) * _STEP
 
 
 def as_uniform(raw: Tensor) -> Tensor:

@@ -48,20 +48,21 @@ class Flip:
     def sample(self, model: BaseModel, points: Tensor, roots: Tensor) -> Tensor:
         """See `NoiseModel`."""
         labels, classes = self._labels(model, points)
+        whether, which = bits(roots, 2).unbind(-1)
+        flipped = below(whether, self.rate)
         if roots.device.type == "cpu":
-            rows = torch.from_numpy(np.flatnonzero(below(bits(roots, 1), self.rate).numpy()))
+            rows = torch.from_numpy(np.flatnonzero(flipped.numpy()))
             if rows.numel():
-                others = self._others(labels.index_select(0, rows), roots.index_select(0, rows), classes)
+                others = self._others(labels.index_select(0, rows), which.index_select(0, rows), classes)
                 labels = labels.index_copy(0, rows, others)
             return labels
         # Both branches are computed: selecting the flipped rows first would synchronise with the device.
-        return torch.where(below(bits(roots, 1).squeeze(-1), self.rate), self._others(labels, roots, classes), labels)
+        return torch.where(flipped, self._others(labels, which, classes), labels)
 
     @staticmethod
-    def _others(labels: Tensor, roots: Tensor, classes: int) -> Tensor:
-        """A uniformly random other class for each label: `(M,)`, `(M,)` -> `(M,)`."""
-        step = as_integers(bits(roots, 1, start=1).squeeze(-1), classes - 1).add_(1)
-        return step.add_(labels).remainder_(classes)
+    def _others(labels: Tensor, raw: Tensor, classes: int) -> Tensor:
+        """A uniformly random other class for each label, from random bits: `(M,)`, `(M,)` -> `(M,)`."""
+        return as_integers(raw, classes - 1).add_(1).add_(labels).remainder_(classes)
 
     def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
         """See `TrueNoise`; exact."""

@@ -59,10 +59,12 @@ class CallSize:
 
 def in_calls(size: CallSize, answer: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
     """Answers about points, as many at a time as their memory allows: `(M, *S)` -> `(M, ...)`."""
-    parts, start = [], 0
-    while start < len(points):
+    parts, start, count = [], 0, points.shape[0]  # faster than len() of a tensor
+    if size.rows is not None and 0 < count <= size.rows:  # nearly every call
+        return answer(points)
+    while start < count:
         rows = size.limit(points)
-        if not start and len(points) <= rows:
+        if not start and count <= rows:
             return size.measured(answer, points)
         parts.append(size.measured(answer, points[start : start + rows]))
         start += rows

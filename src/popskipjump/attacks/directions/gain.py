@@ -67,6 +67,8 @@ class MeasuredGain:
         self, problem: Problem, border: Border, counts: Tensor, many: Tensor, state: GainState
     ) -> tuple[Tensor, GainState]:
         """Numbers of directions, int64 `(A,)`: this rule's where `many` `(A,)` is true, else `counts`."""
+        if not bool(many.any()):
+            return counts, state._replace(last=counts.to(torch.float64))
         a = state.square.clamp(min=_LEAST) / state.number.clamp(min=1)
         numbers = torch.logspace(math.log10(self.fewest), math.log10(_MOST), _GRID, dtype=torch.float64)
         search = border.searched.to(torch.float64).clamp(*_SEARCH).unsqueeze(1)

@@ -86,11 +86,21 @@ def seen_within(position: Tensor, deviation: Tensor, span: Tensor | float = 1.0)
     return ~(position < edge), ~(span - edge - position < 0)
 
 
-def counted(log: list[Asked], images: int, places: int) -> Tensor:
-    """Number of queries, and of adversarial answers, at each position of each line: int64 `(images, 2, places)`."""
+def counted(
+    log: list[Asked], images: int, places: int, place: Callable[[Indices, Indices], Indices] | None = None
+) -> Tensor:
+    """Number of queries, and of adversarial answers, at each position of each line: int64 `(images, 2, places)`.
+
+    Args:
+        log: the queries and answers.
+        images: A.
+        places: number of positions of a line.
+        place: function from images and grid indices to these positions; None if they are the same.
+    """
     probes = torch.zeros(images, 2, places, dtype=torch.int64)
     if log:
         who, where, said = (np.concatenate(column) for column in zip(*log, strict=True))
+        where = where if place is None else place(who, where)
         np.add.at(probes[:, 0].numpy(), (who, where), 1)
         np.add.at(probes[:, 1].numpy(), (who, where), said)
     return probes

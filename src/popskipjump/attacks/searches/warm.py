@@ -18,6 +18,7 @@ from popskipjump.attacks.rows import replace_rows, select_rows
 from popskipjump.attacks.searches.lines import (
     Asked,
     Found,
+    Indices,
     border_at,
     cannot_ask,
     counted,
@@ -37,6 +38,7 @@ from popskipjump.sigmoid import (
 )
 
 Doubles = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 _NEARLY = 0.8  # positions with at least this fraction of the largest information share the queries of one step
 _HURRY = 4  # a step makes one query for every _HURRY queries that the search has made so far, up to `per_step`
@@ -137,7 +139,7 @@ class WarmStartedSearch:
     ) -> tuple[Border, NoisePrior, Tensor]:
         """The border, the next prior, and whether the boundary is inward of the window: bool `(A,)`."""
         search = _WindowSearch(self, problem, grid, rows, outer, window, state)
-        while len(search.going):
+        while len(search.going.who):
             search.ask()
         return search.result()
 
@@ -148,6 +150,18 @@ class NoisePrior(NamedTuple):
     known: Tensor  # (A,) bool, whether the image was searched before
     channel: Tensor  # (A, C) float64, probability of each (slope, floors)
     length: Tensor  # (A,) float64, L2 length of the window of that search
+
+
+class _Lines(NamedTuple):
+    """The lines that are still searched, in the forms that every query needs; NumPy's calls cost less than torch's."""
+
+    who: Indices  # (A,) number of the line in the search
+    rows: Tensor  # (A,) int64, on the CPU: row of the problem
+    span: Doubles  # (A,) of the window
+    tolerance: Doubles  # (A,) see `Window`
+    outer: Tensor  # (A, d)
+    inner: Tensor  # (A, d)
+    between: Callable[[Tensor], Tensor]  # points on the lines: (A,) -> (A, d)
 
 
 class _WindowSearch:
@@ -167,13 +181,13 @@ class _WindowSearch:
         self.grid = shared_grid(grid)
         self.information = information_by_table if self.grid.positions <= config.places else information
         self.span, self.predicted = window.span, window.predicted
-        whole = problem.on_cpu(l2_size(outer - problem.originals(rows)))
+        original = problem.originals(rows)
+        whole = problem.on_cpu(l2_size(outer - original))
         self.length = (self.span * whole).clamp(min=1e-12)  # of the window
         self.tolerance = torch.full_like(whole, config.tolerance) if window.tolerance is None else window.tolerance
         self.posterior = self._prior(state)
-        self.going = torch.arange(len(rows))
-        self.ends = outer, problem.originals(rows)  # outer and inner ends of the lines still searched
-        self.between: Callable[[Tensor], Tensor] | None = None  # points on these lines
+        self.places = self.grid.askable.numpy()
+        self.going = self._lines(np.arange(len(rows)), outer, original)
         self.log: list[Asked] = []
         self.asked = 0
         self.afforded = int(problem.affordable(rows).min())  # decisions that all images can afford
@@ -197,50 +211,52 @@ class _WindowSearch:
         channels = self.config.keep * last + (1 - self.config.keep) / self.grid.channels
         return SigmoidPosterior.product(self.grid, centre, channels)
 
+    def _lines(self, who: Indices, outer: Tensor, inner: Tensor) -> _Lines:
+        """The lines `who` `(A,)`, with their ends `(A, d)`."""
+        span, tolerance = self.span.numpy()[who], self.tolerance.numpy()[who]
+        rows = self.rows.index_select(0, torch.from_numpy(who))
+        return _Lines(who, rows, span, tolerance, outer, inner, self.problem.norm.between(outer, inner))
+
     def ask(self) -> None:
         """One query for each image that is still searching; several per image late in a long search."""
         count = min(max(1, self.asked // _HURRY), self.config.per_step, self.config.limit - self.asked)
         if self.asked + count > self.afforded or self.problem.failed:
-            stop = cannot_ask(self.problem, self.rows[self.going], count)
-            if bool(stop.any()):
+            stop = cannot_ask(self.problem, self.going.rows, count).numpy()
+            if stop.any():
                 self._leave(stop, self.posterior.marginals())
-            if not len(self.going):
+            if not len(self.going.who):
                 return
-        best = self._best(count)
-        if self.between is None:
-            self.between = self.problem.norm.between(*self.ends)
-        # NumPy has less call overhead than torch, which matters here because the arrays are small.
-        span, place, rows = self.span.numpy()[self.going.numpy()], self.grid.askable.numpy(), self.rows[self.going]
-        points = [self.between(self.problem.on_device(torch.from_numpy(span * place[places]))) for places in best]
+        best, lines = self._best(count), self.going
+        where = [torch.from_numpy(lines.span * self.places[places]) for places in best]
+        points = [lines.between(self.problem.on_device(positions)) for positions in where]
         if count == 1:
-            said = [self.problem.decide(points[0], rows, "search").cpu().tolist()]
+            said = [self.problem.decide(points[0], lines.rows, "search").cpu().tolist()]
         else:  # the queries of an image are adjacent
             asked = torch.stack(points, dim=1).flatten(0, 1)
-            answers = self.problem.decide(asked, rows.repeat_interleave(count), "search")
+            answers = self.problem.decide(asked, lines.rows.repeat_interleave(count), "search")
             said = answers.reshape(-1, count).T.cpu().tolist()
         for places, answer in zip(best, said, strict=True):
-            self.posterior.update(places, answer)
-            self.log.append((self.going.numpy(), places, answer))
+            self.posterior.update(places.tolist(), answer)
+            self.log.append((lines.who, places, answer))
         self.asked += count
         if self.asked >= self.config.fewest:
             self._check()
 
-    def _best(self, count: int) -> list[list[int]]:
+    def _best(self, count: int) -> list[Indices]:
         """The most informative position, or `count` evenly spaced ones that are nearly as good: `count` times A."""
         value, total = self.information(self.posterior)
         self.posterior.rescale(total)
         if count == 1:
-            return [value.argmax(axis=1).tolist()]
+            return [value.argmax(axis=1)]
         top = value.max(axis=1, keepdims=True)
         rank = (value >= np.minimum(_NEARLY * top, top)).cumsum(axis=1)  # by rounding, it may be 0 or negative
         shares = (np.arange(count) + 0.5) / count
-        return [(rank > share * rank[:, -1:]).argmax(axis=1).tolist() for share in shares]
+        return [(rank > share * rank[:, -1:]).argmax(axis=1) for share in shares]
 
     def _check(self) -> None:
         """The stopping rule: end the searches whose position is precise enough."""
         belief = self.posterior.marginals()
-        going = self.going.numpy()
-        span, tolerance = self.span.numpy()[going], self.tolerance.numpy()[going]
+        going, span, tolerance = self.going.who, self.going.span, self.going.tolerance
         centre, deviation = (span * values.numpy() for values in belief.centre_moments())
         distance = np.maximum(1 - centre, 0.01)
         gradual = self.config.gradual * span / (4 * self._steepest(belief.channel.numpy()))
@@ -252,7 +268,7 @@ class _WindowSearch:
             done = np.ones_like(sure)
         if done.any():
             self.settled.numpy()[going[sure]] = True
-            self._leave(torch.from_numpy(done), belief)
+            self._leave(done, belief)
 
     def _steepest(self, channels: Doubles) -> Doubles:
         """The steepest slope consistent with the answers, `(A, C)` -> `(A,)`: sharp until answers contradict it."""
@@ -261,17 +277,18 @@ class _WindowSearch:
         slopes: Doubles = 10.0 ** self.grid.log_slope.numpy()[index]
         return slopes
 
-    def _leave(self, done: Tensor, belief: Marginals) -> None:
+    def _leave(self, done: Flags, belief: Marginals) -> None:
         """Record the posteriors of finished images and remove them from the search: bool over `going`."""
-        gone, stay = done.nonzero().flatten(), (~done).nonzero().flatten()
-        who = self.going[gone]
-        self.left.centre.index_copy_(0, who, belief.centre.index_select(0, gone))
-        self.left.channel.index_copy_(0, who, belief.channel.index_select(0, gone))
-        self.searched[who] = self.asked
-        self.going, self.posterior = self.going[stay], self.posterior.select(stay)
-        staying = self.problem.index(stay)
-        outer, original = (end.index_select(0, staying) for end in self.ends)
-        self.ends, self.between = (outer, original), None
+        lines, gone, stay = self.going, np.flatnonzero(done), np.flatnonzero(~done)
+        who = lines.who[gone]
+        self.left.centre.numpy()[who] = belief.centre.numpy()[gone]
+        self.left.channel.numpy()[who] = belief.channel.numpy()[gone]
+        self.searched.numpy()[who] = self.asked
+        staying = torch.from_numpy(stay)
+        self.posterior = self.posterior.select(staying)
+        there = self.problem.index(staying)
+        outer, inner = (end.index_select(0, there) for end in (lines.outer, lines.inner))
+        self.going = self._lines(lines.who[stay], outer, inner)
 
     def result(self) -> tuple[Border, NoisePrior, Tensor]:
         """See `WarmStartedSearch._search`."""
@@ -280,8 +297,8 @@ class _WindowSearch:
         safe = torch.minimum(self.left.centre_quantile(1 - self.config.confidence), estimate.centre) * span
         # The posterior is uniform within a grid cell, so on a sharp boundary its quantile may lie inward of the last
         # adversarial query, where nothing was queried.
-        place = self.grid.askable.numpy()
-        last = nearest_adversarial(self.log, len(self.rows), lambda who, where: span.numpy()[who] * place[where])
+        windows = span.numpy()
+        last = nearest_adversarial(self.log, len(self.rows), lambda who, where: windows[who] * self.places[where])
         deviation = self.left.centre_moments()[1] * span
         seen, short_of_end = seen_within(position, deviation, span)
         steep = torch.from_numpy(self._steepest(self.left.channel.numpy())) / span
@@ -303,6 +320,10 @@ class _WindowSearch:
     def _probes(self) -> Tensor:
         """Queries and adversarial answers by position of the whole line: see `Border.probes`."""
         places = len(self.config.grid.askable)
-        span, part = self.span.numpy(), self.grid.askable.numpy()
-        log = [(who, (span[who] * part[where] * places).astype(np.intp), said) for who, where, said in self.log]
-        return counted(log, len(self.rows), places)
+        span = self.span.numpy()
+
+        def place(who: Indices, where: Indices) -> Indices:
+            index: Indices = (span[who] * self.places[where] * places).astype(np.intp)
+            return index
+
+        return counted(self.log, len(self.rows), places, place)

@@ -81,24 +81,23 @@ class Lines:
         line, rows = Line.of(border), border.rows
         good = has_evidence(border) & (final > 0)
         self.final[rows], self.good[rows] = final, good
-        self._put(0, line, torch.arange(len(rows)))
+        self._put(0, line)
         size = final / (1 - border.safe).clamp(min=1e-9)  # of the whole line
         doubt = (border.position - border.safe).clamp(min=0) * size
         nearer = (good & (final < self.nearest[rows])).nonzero().flatten()
         if len(nearer):
-            self._put(1, line, nearer)
+            self._put(1, line.select(nearer))
             self.nearest[rows[nearer]] = final[nearer]
             self.allowed[rows[nearer]] = ((1 + _FURTHER) * final + 2 * doubt)[nearer]
 
-    def _put(self, which: int, line: Line, index: Tensor) -> None:
+    def _put(self, which: int, line: Line) -> None:
         kept = self._parts[which]
         if kept is None:
             images = len(self.problem.original)
             kept = Line(*(part.new_zeros(images, *part.shape[1:]) for part in line))
             self._parts[which] = kept
         for whole, part in zip(kept, line, strict=True):
-            place = line.rows[index].to(whole.device)
-            whole.index_copy_(0, place, part.index_select(0, index.to(part.device)))
+            whole.index_copy_(0, line.rows.to(whole.device), part)
 
     def astray(self) -> Tensor:
         """Images whose last line is worse than an earlier one, or had no adversarial answer: bool `(B,)`."""

@@ -92,7 +92,7 @@ class ArcStep:
         """See `StepRule`."""
         angle = state.angle if problem.norm.judges_steps else _scheduled(border, iteration)
         # Without an estimate of the normal, the old ray is measured again.
-        keep = remeasure | ~(gradient != 0).any(dim=1).cpu()
+        keep = remeasure | (problem.on_cpu(gradient.abs().amax(dim=1)) == 0)
         turned = torch.where(keep, 0.0, angle)
         climbs = None if far is None else far & ~keep
         if climbs is not None and bool(climbs.any()):
