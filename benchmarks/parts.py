@@ -170,13 +170,12 @@ def least_of_quick() -> dict[str, float]:
     places, said = [17] * IMAGES, [True] * IMAGES
     asked, logits = torch.rand(queries // oracle.calls, D), torch.rand(queries // oracle.calls, 10)
     direction = quick_directions()["a direction, from the pool to the sums"]
-    image = compare(
-        {
-            "search": lambda: (information_by_table(posterior), posterior.update(places, said)),
-            "iteration": image_work(),
-        },
-        IMAGES,
-    )
+
+    def search() -> None:
+        information_by_table(posterior)
+        posterior.update(places, said)
+
+    image = compare({"search": search, "iteration": image_work()}, IMAGES)
     call = compare({"call": lambda: (asked.clamp_(0, 1), logits.sum(), logits.argmax(dim=1) != 0)}, 1)["call"]
     parts = {
         "directions, from the pool to the sums": direction * directions / queries,
