@@ -64,6 +64,12 @@ def test_the_ladder_keeps_to_the_budget(budget: int) -> None:
     assert int(problem.ledger.total.max()) <= budget
 
 
+def test_the_ladder_leaves_the_queries_of_the_next_search() -> None:
+    problem, border = plane_at(0.9, budget=10)
+    climb(problem, border._replace(searched=torch.tensor([8])), unit(D, 1).unsqueeze(0), number(0.02))
+    assert int(problem.ledger.total.max()) == 2
+
+
 def test_a_far_step_turns_by_less_than_its_rung_and_remembers_it() -> None:
     problem, border = plane_at(0.5)
     arc = ArcStep()
