@@ -16,13 +16,14 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from common import command, header, markdown, save
+from field_problems import CLASSIFIERS, TABLES, flat, linf, provable, table, targeted, trades
 from queries import run
 from query_problems import HELD_OUT, Problem, cifar, log_distances, mnist
 
@@ -32,52 +33,25 @@ from popskipjump.attacks import AdaptiveDirections, BoundaryAttack, HopSkipJump,
 RUNS = Path(__file__).parent / "field-runs"
 MARKS = (100, 250, 500, 1000, 2000, 5000, 10_000)
 SEEDS = (0, 1)
+
+
+@dataclass(frozen=True)
+class NearestHopSkipJump(HopSkipJump):
+    """HSJ from the image of the pool that QSJ begins at, so that what follows is compared alone."""
+
+    nearest_start: bool = True
+
+
 ATTACKS: dict[str, Any] = {
     "QSJ": QuickSkipJump(),
     "QSJ without far mode": QuickSkipJump(direction=AdaptiveDirections(far_mode=None)),
     "PSJ": PopSkipJump(),
     "HSJ": HopSkipJump(),
+    "HSJ from QSJ's start": NearestHopSkipJump(),
     "boundary": BoundaryAttack(),
 }
 USUAL = ("QSJ", "PSJ", "HSJ", "boundary")
 RESAMPLED = 2000  # for intervals
-
-
-def targeted(problem: Problem) -> Problem:
-    """To the class after the true one."""
-    return replace(problem, name=f"{problem.name}, targeted", targets=(problem.labels + 1) % 10)
-
-
-def linf(problem: Problem) -> Problem:
-    """By L-infinity."""
-    return replace(problem, name=f"{problem.name}, L-infinity", norm="linf")
-
-
-def table(data: str, model: str, count: int) -> Problem:
-    """A table of scikit-learn, scaled to [0, 1], and a classifier; attacked are the first rows that it gets right."""
-    try:
-        from sklearn import datasets, ensemble, neural_network, svm
-    except ImportError as error:
-        raise SystemExit("skipped: the tables need scikit-learn") from error
-    loaded = getattr(datasets, f"load_{data}")()
-    low, high = loaded.data.min(axis=0), loaded.data.max(axis=0)
-    x = ((loaded.data - low) / np.where(high > low, high - low, 1)).astype(np.float32)
-    order = np.random.default_rng(0).permutation(len(x))
-    x, y = x[order], loaded.target[order].astype(np.int64)
-    half = len(x) * 7 // 10
-    made = {
-        "forest": lambda: ensemble.RandomForestClassifier(100, random_state=0),
-        "SVM": lambda: svm.SVC(C=10),
-        "MLP": lambda: neural_network.MLPClassifier((64,), max_iter=1000, random_state=0),
-    }[model]().fit(x[:half], y[:half])
-    function = psj.FunctionModel(lambda points: made.predict(points).astype(np.int64))
-    right = np.flatnonzero(made.predict(x[half:]) == y[half:])[:count] + half
-    inputs, labels = torch.from_numpy(x[right]), torch.from_numpy(y[right])
-    pool = psj.Pool(torch.from_numpy(x[:half]), torch.from_numpy(y[:half]))
-    which = f"the first {len(right)} rows of the test part that are classified correctly"
-    return Problem(f"{data}, {model}", which, function, function, None, inputs, labels, pool, None)
-
-
 PROBLEMS: dict[str, Callable[[int], Problem]] = {
     "mnist": lambda count: mnist(None, count),
     "mnist-flips": lambda count: mnist("flip:0.1", count),
@@ -89,12 +63,17 @@ PROBLEMS: dict[str, Callable[[int], Problem]] = {
     "cifar-flips": lambda count: cifar("flip:0.1", count),
     "cifar-targeted": lambda count: targeted(cifar(None, count, 200)),
     "cifar-linf": lambda count: linf(cifar(None, count)),
+    "flat-targeted": flat,
+    "trades": trades,
+    "trades-linf": lambda count: linf(trades(count)),
+    "provable": provable,
+    "provable-linf": lambda count: linf(provable(count)),
 } | {
     f"{data}-{model.lower()}": (lambda count, data=data, model=model: table(data, model, count))
-    for data in ("breast_cancer", "wine", "digits")
-    for model in ("forest", "SVM", "MLP")
+    for data in TABLES
+    for model in CLASSIFIERS
 }
-GROUPS = {"tables": [name for name in PROBLEMS if name.split("-")[0] in ("breast_cancer", "wine", "digits")]}
+GROUPS = {"tables": [name for name in PROBLEMS if name.split("-")[0] in TABLES]}
 
 
 def marks_up_to(budget: int) -> list[int]:
@@ -113,7 +92,7 @@ def code() -> str:
 
 def cell(name: str, attack: str, count: int, budget: int, seed: int) -> np.ndarray:
     """Log-distances at the marks, `(M, B)`: from the file of an earlier run, or from a new one."""
-    path = RUNS / f"{name} {attack} {count} {budget} {seed} {code()}.json"
+    path = RUNS / f"{name} {attack} {count} {budget} {seed} {code()}.json".replace("'", "")
     if path.exists():
         return np.array(json.loads(path.read_text())["log_distances"])
     problem, began = PROBLEMS[name](count), time.process_time()

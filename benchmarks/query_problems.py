@@ -93,16 +93,16 @@ class _Usual:
 @lru_cache(maxsize=32)
 def mnist(noise: str | None, count: int, first: int = 0) -> Problem:
     """The embedded net and the first images, from number `first` on, that it takes for what they are."""
-    return _digits("MNIST CNN", psj.zoo.mnist_model(), noise, count, first)
+    return digits("MNIST CNN", psj.zoo.mnist_model(), noise, count, first)
 
 
 @lru_cache(maxsize=8)
 def plain(noise: str | None, count: int) -> Problem:
     """The same images and layers, trained as most would: plain gradient descent for ten epochs, less sure of itself."""
-    return _digits("MNIST CNN by plain descent", _descended(), noise, count, 0)
+    return digits("MNIST CNN by plain descent", _descended(), noise, count, 0)
 
 
-def _digits(name: str, module: torch.nn.Module, noise: str | None, count: int, first: int) -> Problem:
+def digits(name: str, module: torch.nn.Module, noise: str | None, count: int, first: int) -> Problem:
     """A net and the first embedded images, from number `first` on, that it takes for what they are."""
     reserved = _FIRST_TUNED["mnist"]
     x, y = (torch.from_numpy(values[first:]) for values in psj.zoo.mnist_images(reserved if first < reserved else None))
@@ -169,12 +169,19 @@ def for_tuning(data: str, noise: str | None, count: int, targeted: bool = False)
 @lru_cache(maxsize=8)
 def cifar(noise: str | None, count: int, first: int = 0) -> Problem:
     """ResNet-20 and CIFAR-10 images, from number `first` on, of a folder that is not part of the repository."""
-    files = sorted(data_folder().glob("cifar10_test_*.npz"))
     weights = data_folder() / "cifar10_resnet20.safetensors"
-    if not files or not weights.is_file():
-        raise SystemExit(f"skipped: no cifar10_test_*.npz or no cifar10_resnet20.safetensors in the folder of {DATA}")
-    x, y = (torch.as_tensor(values) for values in psj.zoo.read_npz(files[0]))
+    if not weights.is_file():
+        raise SystemExit(f"skipped: no cifar10_resnet20.safetensors in the folder of {DATA}")
     module = psj.zoo.load_weights(psj.zoo.ResNet20Cifar(), weights).eval()
+    return photographs("CIFAR-10 ResNet-20", module, noise, count, first)
+
+
+def photographs(name: str, module: torch.nn.Module, noise: str | None, count: int, first: int) -> Problem:
+    """A net and the first CIFAR-10 images, from number `first` on, that it takes for what they are."""
+    files = sorted(data_folder().glob("cifar10_test_*.npz"))
+    if not files:
+        raise SystemExit(f"skipped: no cifar10_test_*.npz in the folder of {DATA}")
+    x, y = (torch.as_tensor(values) for values in psj.zoo.read_npz(files[0]))
     model = psj.TorchModel(module, optimize=True)
     with torch.no_grad():
         right = torch.cat([module(part).argmax(dim=1) for part in torch.split(x, 256)]) == y
@@ -182,9 +189,9 @@ def cifar(noise: str | None, count: int, first: int = 0) -> Problem:
     chosen = right.nonzero().flatten()[:count]
     if len(chosen) < count or (first < _FIRST_TUNED["cifar"] <= int(chosen[-1])):
         raise SystemExit(_too_many("cifar", count, first))
-    name = f"CIFAR-10 ResNet-20, {noise or 'no noise'}"
+    title = f"{name}, {noise or 'no noise'}"
     which = _which("test images", count, first)
-    return Problem(name, which, model, model, module, x[chosen], y[chosen], psj.Pool(x, y), noise)
+    return Problem(title, which, model, model, module, x[chosen], y[chosen], psj.Pool(x, y), noise)
 
 
 @lru_cache(maxsize=8)

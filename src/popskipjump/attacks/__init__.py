@@ -33,10 +33,10 @@ from popskipjump.attacks.starts.given import GivenStart
 from popskipjump.attacks.starts.patterns import PatternStart
 from popskipjump.attacks.starts.propose import (
     CheckedPool,
+    FromPool,
     Pool,
     find_starts,
     from_noise,
-    from_pool,
     majority_adversarial,
 )
 from popskipjump.attacks.starts.restart import NoRestart, RestartIfLost
@@ -105,6 +105,7 @@ __all__ = [
     "DirectionCount",
     "DistanceSpread",
     "FarMode",
+    "FromPool",
     "FullStep",
     "GainOptimalCount",
     "GivenStart",
@@ -137,7 +138,6 @@ __all__ = [
     "WarmStartedSearch",
     "find_starts",
     "from_noise",
-    "from_pool",
     "majority_adversarial",
     "run",
     "set_aside",

@@ -55,6 +55,7 @@ class Problem:
     on_queries: Callable[[int], None] | None = None
     verdict: int = 0  # queries of each image that are reserved for the verdict
     retry: Retry = field(default_factory=Retry)
+    further_starts: Callable[[Tensor, int], Tensor] | None = None  # of a pool: see `FromPool.further`
     answered: AnsweredClasses = field(default_factory=AnsweredClasses)  # classes at the points being confirmed
 
     def __post_init__(self) -> None:

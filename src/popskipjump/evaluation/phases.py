@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from popskipjump.attacks import AttackResult, Pool, Problem, find_starts, from_noise, from_pool, majority_adversarial
+from popskipjump.attacks import AttackResult, FromPool, Pool, Problem, find_starts, from_noise, majority_adversarial
 from popskipjump.errors import OracleError
 from popskipjump.evaluation.hooks import Hooks
 from popskipjump.evaluation.inputs import AttackConfig
@@ -53,7 +53,9 @@ def prepare(
         found = majority_adversarial(problem, start, rows, CHECK_VOTES, "start")
         why = Status.BAD_START
     else:
-        propose = from_noise(problem) if begin is None else from_pool(problem, begin, truth, goal, nearest)
+        pool = None if begin is None else FromPool(problem, begin, truth, goal, nearest)
+        propose = pool or from_noise(problem)
+        problem.further_starts = pool.further if pool is not None and nearest else None
         confirm = ASSURED_VOTES if begin is None else 0  # images of a pool are known to be of another class
         start, found = find_starts(problem, rows, propose, START_TRIES, CHECK_VOTES, confirm)
         why = Status.NO_START

@@ -137,7 +137,7 @@ def steps_until_near(ratio: float) -> int:
 
 def test_a_flat_border_ends_the_mode_within_a_few_steps_and_one_that_bends_does_not() -> None:
     assert steps_until_near(1.6) <= 3
-    assert steps_until_near(2.2) <= 8
+    assert steps_until_near(1.9) <= 8
     assert steps_until_near(4.0) == 40
 
 
@@ -171,6 +171,31 @@ def test_far_directions_are_few_and_within_the_budget() -> None:
     assert 20 <= int(problem.ledger.total) <= 6 * 7 + 20
 
 
+def test_later_iterations_of_the_far_mode_ask_more_directions() -> None:
+    mode = FarMode(directions=20, growth=0.1)
+    assert [mode.count(iteration) for iteration in (1, 2, 6, 11)] == [20, 22, 30, 40]
+    assert FarMode(growth=0).count(50) == 20
+
+
+def test_a_far_estimate_remembers_the_one_before_with_its_weight() -> None:
+    problem, border = plane_at(1.5)
+    rule = AdaptiveDirections(far_mode=FarMode(memory=0.5))
+    first, state = rule(problem, border, 1, rule.begin(problem, begun_at(border, compared=False)))
+    assert torch.equal(first, state.recalled)
+    second, later = rule(problem, border, 2, state)
+    assert later.recalled is not None
+    assert torch.equal(second, later.recalled)
+    problem, _ = plane_at(1.5)
+    fresh, _ = rule(problem, border, 2, state._replace(recalled=torch.zeros_like(first)))
+    assert torch.allclose(second, fresh + 0.5 * first, atol=1e-5)
+    assert not torch.allclose(second, fresh, atol=1e-2)
+
+
+def test_a_walk_that_begins_near_remembers_no_estimate() -> None:
+    problem, border = plane_at(0.5)
+    assert AdaptiveDirections().begin(problem, begun_at(border, compared=True)).recalled is None
+
+
 def bent(far_mode: FarMode | None) -> float:
     """A targeted walk from a far start around a small ball of the target's class."""
     centre = normal(Key(0).root(), D).squeeze(0)
@@ -193,7 +218,13 @@ def test_a_walk_around_a_ball_comes_to_its_nearest_point() -> None:
     assert bent(FarMode()) < 4.2  # from 5.1; the ball begins at 4
 
 
-@pytest.mark.parametrize("wrong", [{"directions": 0}, {"trial": 0}, {"trials": 0}, {"scale": 0.0}, {"leave": 0.0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"directions": 0}, {"trial": 0}, {"trials": 0}, {"scale": 0.0}, {"leave": 0.0}),
+        *({"growth": -0.1}, {"memory": -0.1}, {"memory": 1.0}),
+    ],
+)
 def test_a_far_mode_refuses_what_cannot_work(wrong: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="at least 1"):
+    with pytest.raises(InputError, match="at least"):
         FarMode(**wrong)

@@ -7,7 +7,7 @@ import torch
 from attack_toys import Seen, locator, problem_of
 from torch import Tensor
 
-from popskipjump.attacks import Problem
+from popskipjump.attacks import FromPool, Pool, Problem
 from popskipjump.attacks.directions.adaptive.dct import basis_of
 from popskipjump.attacks.protocols import Begun
 from popskipjump.attacks.searches.warm import WarmStartedSearch
@@ -87,6 +87,35 @@ def test_a_targeted_attack_tries_no_pattern() -> None:
     problem, start, _ = setting(Sphere(torch.full((D,), 0.5), 100.0), targets=torch.ones(3, dtype=torch.int64))
     searched(problem, start)
     assert problem.ledger.total.tolist() == [2] * 3
+
+
+def pooled(budget: int | None = None, **options: Any) -> tuple[Reached, Problem]:
+    """A start at 0.9 on axis 0, and a pool with an image on axis 1 that is further, but whose border is nearer."""
+    original, basis = torch.zeros(2, 30), torch.eye(30)
+    model = Plane(basis[0] + 2 * basis[1] + 0.5 * basis[2], 0.6)
+    pool = Pool(torch.stack((0.9 * basis[0], basis[1], basis[2] + 0.3 * basis[1])), torch.ones(3, dtype=torch.int64))
+    truth, targets = torch.zeros(2, dtype=torch.int64), torch.ones(2, dtype=torch.int64)
+    problem = problem_of(model, original, targets=targets, budget=budget)
+    source = FromPool(problem, pool, truth, targets, nearest=True)
+    problem.further_starts = source.further
+    best = PatternStart(**options).search(problem, torch.arange(2), source(torch.arange(2), 0))
+    return best, problem
+
+
+def test_with_targets_further_images_of_the_pool_are_tried() -> None:
+    alone, _ = pooled(others=0)
+    assert alone.distance.tolist() == pytest.approx([0.9, 0.9])
+    best, problem = pooled()
+    assert bool((best.distance < 0.5).all())  # the border lies at 0.6 on axis 0 and at 0.3 on axis 1
+    assert bool((best.point[:, 1] >= 0.3).all())
+    assert problem.ledger.total.tolist() == [int(problem.ledger.total[0])] * 2
+
+
+def test_a_small_budget_tries_fewer_images_of_the_pool() -> None:
+    _, problem = pooled(budget=45, others=2)
+    _, whole = pooled(budget=500, others=2)
+    _, none = pooled(budget=500, others=0)
+    assert int(none.ledger.total[0]) < int(problem.ledger.total[0]) < int(whole.ledger.total[0])
 
 
 @pytest.mark.parametrize("targets", [None, torch.ones(3, dtype=torch.int64)], ids=["untargeted", "targeted"])

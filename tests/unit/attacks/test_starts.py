@@ -8,7 +8,8 @@ from attack_toys import problem_of, unit
 from present import present
 from torch import Tensor
 
-from popskipjump.attacks import Pool, Problem, find_starts, from_noise, from_pool, majority_adversarial
+from popskipjump.attacks import FromPool, Pool, Problem, find_starts, from_noise, majority_adversarial
+from popskipjump.attacks.starts.propose import KNOWN
 from popskipjump.errors import InputError
 from popskipjump.oracles import Plane, Ticket
 from popskipjump.rng import Key, uniform
@@ -89,7 +90,7 @@ def start(problem: Problem, propose: Any, tries: int = 25, votes: int = 3) -> tu
 def test_an_image_starts_from_the_pool_in_another_class() -> None:
     truth = torch.tensor([0, 1, 2, 3])
     problem = problem_of(ByBrightness(), torch.full((4, 1, 2, 3), 0.5), truth)
-    points, found = start(problem, from_pool(problem, pool_of(), truth, None))
+    points, found = start(problem, FromPool(problem, pool_of(), truth, None))
     assert found.all()
     assert bool((ByBrightness().labels(points) != truth).all())
     assert problem.ledger.by_phase["start"].tolist() == [2] * 4
@@ -98,7 +99,7 @@ def test_an_image_starts_from_the_pool_in_another_class() -> None:
 def test_an_image_starts_from_the_pool_in_its_target_class() -> None:
     truth, targets = torch.tensor([0, 0, 0]), torch.tensor([1, 2, 3])
     problem = problem_of(ByBrightness(), torch.zeros(3, 1, 2, 3), truth, targets=targets)
-    points, found = start(problem, from_pool(problem, pool_of(), truth, targets))
+    points, found = start(problem, FromPool(problem, pool_of(), truth, targets))
     assert found.all()
     assert torch.equal(ByBrightness().labels(points), targets)
 
@@ -106,7 +107,7 @@ def test_an_image_starts_from_the_pool_in_its_target_class() -> None:
 def test_every_fitting_image_of_the_pool_is_tried_once_before_one_comes_again() -> None:
     truth = torch.tensor([0])
     problem = problem_of(ByBrightness(), torch.zeros(1, 1, 2, 3), truth)
-    propose = from_pool(problem, pool_of(), truth, None)
+    propose = FromPool(problem, pool_of(), truth, None)
     tried = [float(propose(torch.arange(1), attempt)[0, 0]) for attempt in range(18)]
     assert len(set(tried)) == 18
     assert min(tried) >= 0.25
@@ -115,25 +116,34 @@ def test_every_fitting_image_of_the_pool_is_tried_once_before_one_comes_again() 
 def test_images_begin_at_different_places_of_the_pool() -> None:
     truth = torch.zeros(40, dtype=torch.int64)
     problem = problem_of(ByBrightness(), torch.zeros(40, 1, 2, 3), truth)
-    first = from_pool(problem, pool_of(), truth, None)(torch.arange(40), 0)[:, 0]
+    first = FromPool(problem, pool_of(), truth, None)(torch.arange(40), 0)[:, 0]
     assert first.unique().numel() > 8
 
 
 def test_the_nearest_images_of_another_class_come_first_if_wanted() -> None:
     images = torch.tensor([0.1, 0.9, 0.3, 0.5]).reshape(4, 1, 1, 1).expand(4, 1, 2, 2)
     problem = problem_of(ByBrightness(), torch.full((1, 1, 2, 2), 0.2))
-    propose = from_pool(
-        problem, Pool(images, torch.tensor([0, 3, 1, 2])), torch.zeros(1, dtype=torch.int64), None, True
-    )
+    propose = FromPool(problem, Pool(images, torch.tensor([0, 3, 1, 2])), torch.zeros(1, dtype=torch.int64), None, True)
     proposed = [float(propose(torch.tensor([0]), attempt)[0, 0]) for attempt in range(4)]
     assert proposed == pytest.approx([0.3, 0.5, 0.9, 0.3])
+    further = [float(propose.further(torch.tensor([0]), number)[0, 0]) for number in range(5)]
+    assert further == pytest.approx([0.3, 0.5, 0.9, 0.2, 0.2])  # without more images the original, which none tries
+
+
+def test_the_nearest_images_are_proposed_beyond_those_whose_order_is_remembered() -> None:
+    images = torch.linspace(0.1, 0.9, KNOWN + 5).reshape(-1, 1).expand(-1, 4)
+    problem = problem_of(ByBrightness(), torch.zeros(1, 4))
+    pool = Pool(images, torch.ones(KNOWN + 5, dtype=torch.int64))
+    propose = FromPool(problem, pool, torch.zeros(1, dtype=torch.int64), None, True)
+    proposed = [float(propose(torch.arange(1), attempt)[0, 0]) for attempt in range(KNOWN + 5)]
+    assert proposed == pytest.approx(images[:, 0].tolist())
 
 
 def test_a_pool_without_a_fitting_image_gives_no_start() -> None:
     truth = torch.tensor([0])
     pool = Pool(torch.full((3, 1, 2, 3), 0.1), torch.zeros(3, dtype=torch.int64))
     problem = problem_of(ByBrightness(), torch.zeros(1, 1, 2, 3), truth)
-    _, found = start(problem, from_pool(problem, pool, truth, None))
+    _, found = start(problem, FromPool(problem, pool, truth, None))
     assert found.tolist() == [False]
 
 
@@ -141,7 +151,7 @@ def test_a_pool_whose_labels_lie_is_voted_down() -> None:
     truth = torch.tensor([0])
     images = torch.cat((torch.full((5, 6), 0.1), torch.full((1, 6), 0.9)))
     problem = problem_of(ByBrightness(), torch.zeros(1, 6), truth)
-    points, found = start(problem, from_pool(problem, Pool(images, torch.full((6,), 3)), truth, None))
+    points, found = start(problem, FromPool(problem, Pool(images, torch.full((6,), 3)), truth, None))
     assert found.tolist() == [True]
     assert float(points[0, 0]) == pytest.approx(0.9)
 
@@ -233,7 +243,7 @@ def test_the_nearest_image_is_found_where_all_values_are_large() -> None:
     original, images = 1000 + noise[:1], 1000 + noise[1:]
     problem = problem_of(Plane(unit(60), 0.0), original, bounds=(1000.0, 1001.0))
     pool = Pool(images, torch.ones(40, dtype=torch.int64))
-    propose = from_pool(problem, pool, torch.zeros(1, dtype=torch.int64), None, nearest=True)
+    propose = FromPool(problem, pool, torch.zeros(1, dtype=torch.int64), None, nearest=True)
     by_distance = (images - original).norm(dim=1).argsort()
     for attempt in range(5):
         assert torch.equal(propose(torch.tensor([0]), attempt)[0], images[by_distance[attempt]])

@@ -115,20 +115,24 @@ class FarMode:
     looks flat.
 
     Args:
-        directions: largest number of directions of an iteration.
+        directions: largest number of directions of the first iteration.
         scale: initial length of the directions, in units of the usual one.
         trial: number of directions of one trial.
         trials: largest number of trials of an iteration.
         leave: the mode ends when the mean ratio of best angle to angle turned falls below this: the border is flat.
         sure: turn, in radians, whose measurement replaces all earlier ones: a long flat stretch is conclusive.
+        growth: growth of that number in each further iteration, as a share of `directions`.
+        memory: weight of the earlier estimates of the normal in the new one, per iteration.
     """
 
     directions: int = 20
     scale: float = 0.3
     trial: int = 6
     trials: int = 7
-    leave: float = 2.4
+    leave: float = 2.0
     sure: float = 0.7
+    growth: float = 0.1
+    memory: float = 0.6
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -136,11 +140,17 @@ class FarMode:
             0 < self.scale <= 1 and min(self.leave, self.sure) > 0
         ):
             raise InputError(f"numbers are at least 1, scale is a share, leave and sure are positive: {self}.")
+        if not (self.growth >= 0 and 0 <= self.memory < 1):
+            raise InputError(f"growth is at least 0, and memory is at least 0 and below 1: {self}.")
 
     def begin(self, far: Tensor) -> FarState:
         """The initial state: bool `(A,)`, the images that begin in far mode."""
         bend = torch.full((len(far),), math.log(_FLAT), dtype=torch.float64)
         return FarState(far, bend, torch.zeros_like(far), torch.zeros_like(far))
+
+    def count(self, iteration: int) -> int:
+        """Directions of an iteration: more of them later, when a small error of the direction costs more."""
+        return int(self.directions * (1 + self.growth * (iteration - 1)))
 
     def ask_trials(
         self, ask: Ask, shorter: Shorter, counts: Tensor, trial: Trial, state: FarState, last: Tensor

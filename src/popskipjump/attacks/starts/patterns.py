@@ -14,7 +14,7 @@ from popskipjump.attacks.directions.adaptive.dct import Basis, basis_of
 from popskipjump.attacks.problem import Problem
 from popskipjump.attacks.protocols import Begun, Locate, Window
 from popskipjump.attacks.rows import replace_rows
-from popskipjump.attacks.starts.propose import enlarged, majority_adversarial
+from popskipjump.attacks.starts.propose import KNOWN, enlarged, majority_adversarial
 from popskipjump.errors import InputError
 from popskipjump.geometry import clip, per_row
 from popskipjump.rng import normal
@@ -26,6 +26,7 @@ _LEAD = 2  # votes by which adversarial answers must lead
 _LOW_PASS = 1  # which of the typical spectra is low-pass
 # A walk improves little on a start along a high-frequency pattern: the larger the budget, the nearer it must be.
 _NO_HANDICAP, _MOST_HANDICAP = 250, 3.0  # budget up to which the nearest pattern wins; largest factor for large budgets
+_WORTH = 30  # queries left for each further image of a pool: with few of them, fewer images are tried
 _REMEMBERED = 3  # earlier points of each image to fall back to, if the best was adversarial by luck
 
 
@@ -57,28 +58,31 @@ class Trail:
 class PatternStart:
     """Approaches the boundary in large steps: on the starting line first, then along patterns nearer than the best.
 
-    Patterns are regular ones of the highest frequencies, and noise of several spectra. While a pattern is adversarial,
-    it is tried again nearer to the original. A point counts as adversarial once adversarial votes lead by two, and as
-    not adversarial once they trail by two, or by one if this pattern has not succeeded yet.
+    Patterns are regular ones of the highest frequencies, and noise of several spectra. With targets, lines to further
+    images of the pool take their place. While a pattern is adversarial, it is tried again nearer to the original. A
+    point counts as adversarial once adversarial votes lead by two, and as not adversarial once they trail by two, or by
+    one if this pattern has not succeeded yet.
 
     Args:
         within: distance at which a pattern is tried first, in units of the best distance.
         shrink: factor on the distance after each success.
         votes: largest number of votes on one point, and number of votes that confirm the best pattern at the end.
         shrinks: largest number of successes along one line.
+        others: further images of a pool that are tried like patterns, with targets; at most 31.
     """
 
     within: float = 0.85
     shrink: float = 0.6
     votes: int = 7
     shrinks: int = 20
+    others: int = 16
 
     def __post_init__(self) -> None:
         check_types(self)
         if not (0 < self.within < 1 and 0 < self.shrink < 1):
             raise InputError(f"within and shrink are shares: {self}.")
-        if min(self.votes, self.shrinks) < 1:
-            raise InputError(f"votes and shrinks are at least 1: {self}.")
+        if min(self.votes, self.shrinks) < 1 or not 0 <= self.others < KNOWN:
+            raise InputError(f"votes and shrinks are at least 1, others at least 0 and below {KNOWN}: {self}.")
 
     def __call__(self, problem: Problem, rows: Tensor, start: Tensor, locate: Locate) -> Begun:
         """See `Start`."""
@@ -98,17 +102,13 @@ class PatternStart:
         """The nearest points that seem adversarial, on the starting line or along a pattern: from `(A, d)`."""
         along = start - problem.originals(rows)
         begin = Reached(start, problem.on_cpu(problem.norm.size(along)))
-        return self._by_patterns(problem, rows, self.nearer(problem, rows, begin, along, self.shrink, True))
+        return self._by_others(problem, rows, self.nearer(problem, rows, begin, along, self.shrink, True))
 
-    def _by_patterns(self, problem: Problem, rows: Tensor, line: Reached) -> Reached:
-        """The nearest of the starting line and all patterns; a pattern must be confirmed by votes."""
-        if problem.criterion.targeted:  # a simple pattern hardly ever has the target class
-            return line
-        basis, best, trail = basis_of(problem.shape), line, Trail(line.point)
-        for number in pattern_order(basis):
-            pattern = self._pattern(problem, basis, rows, number)
-            first = self.within if is_resolved(basis, number) else self.within * self._handicap(problem, rows)
-            best = self.nearer(problem, rows, best, pattern, first, trail=trail)
+    def _by_others(self, problem: Problem, rows: Tensor, line: Reached) -> Reached:
+        """The nearest of the starting line and all others; the nearest must be confirmed by votes."""
+        best, trail = line, Trail(line.point)
+        for along, first in self._lines(problem, rows):
+            best = self.nearer(problem, rows, best, along, first, trail=trail)
         point, distance = line.point.clone(), line.distance.clone()
         # Under noise the best of many points may have won its votes by chance: if refuted, fall back to the next best.
         for reached in (best, *trail):
@@ -120,6 +120,22 @@ class PatternStart:
             point[problem.index(left[right])] = points[problem.index(right)]
             distance[left[right]] = reached.distance[left[right]]
         return Reached(point, distance)
+
+    def _lines(self, problem: Problem, rows: Tensor) -> Iterator[tuple[Tensor, float | Tensor]]:
+        """Directions `(A, d)` to try beside the starting line, and how far out: see `nearer`."""
+        if problem.criterion.targeted:  # a simple pattern hardly ever has the target class, but further images have
+            further = problem.further_starts
+            if further is None:
+                return
+            for number in range(1, self.others + 1):
+                worth = problem.affordable(rows) >= _WORTH * number
+                along = further(rows, number) - problem.originals(rows)
+                yield along * per_row(problem.on_device(worth)), self.within
+            return
+        basis = basis_of(problem.shape)
+        for number in pattern_order(basis):
+            first = self.within if is_resolved(basis, number) else self.within * self._handicap(problem, rows)
+            yield self._pattern(problem, basis, rows, number), first
 
     def nearer(
         self,
@@ -137,7 +153,7 @@ class PatternStart:
             problem: the images and their oracle.
             rows: `(A,)` images.
             best: nearest points so far.
-            along: `(A, d)` directions, of any length.
+            along: `(A, d)` directions, of any length; one of length 0 is not tried.
             first: first distance to try, in units of the best distance; a number, or `(A,)`.
             known: whether the directions are known to be good; a point then fails only once it trails by two votes.
             trail: stores the earlier best points.
@@ -145,7 +161,7 @@ class PatternStart:
         original = problem.originals(rows)
         unit = along / per_row(problem.norm.size(along)).clamp(min=1e-12)
         point, distance = best.point.clone(), best.distance.clone()
-        trying, reach = torch.arange(len(rows)), first * distance
+        trying, reach = (unit != 0).any(dim=1).cpu().nonzero().flatten(), first * distance
         for attempt in range(self.shrinks):
             chosen = problem.index(trying)
             tried = clip(original[chosen] + per_row(problem.on_device(reach[trying])) * unit[chosen], problem.bounds)

@@ -16,6 +16,8 @@ from popskipjump.geometry import clip, row_sums
 from popskipjump.rng import integers, uniform
 from popskipjump.types import Bounds
 
+KNOWN = 32  # nearest images of a pool whose order is remembered
+
 Propose = Callable[[Tensor, int], Tensor]  # (rows (A,), how many were tried) -> points (A, d)
 
 
@@ -112,8 +114,8 @@ def find_starts(
     return points, found
 
 
-def from_pool(problem: Problem, pool: Pool, truth: Tensor, targets: Tensor | None, nearest: bool = False) -> Propose:
-    """Propose images of a pool; the order differs between the attacked images.
+class FromPool:
+    """Proposes images of a pool; the order differs between the attacked images.
 
     Args:
         problem: the attacked images.
@@ -122,32 +124,64 @@ def from_pool(problem: Problem, pool: Pool, truth: Tensor, targets: Tensor | Non
         targets: `(B,)` on the CPU, or None: the class that a starting image must have.
         nearest: propose the nearest images first, instead of an order that depends on the seed.
     """
-    checked = pool if isinstance(pool, CheckedPool) else CheckedPool(pool.images, pool.labels, problem.bounds)
-    flat = pool.images.reshape(len(pool.images), -1)
-    labels = pool.labels.cpu()
 
-    def propose(rows: Tensor, attempt: int) -> Tensor:
+    def __init__(
+        self, problem: Problem, pool: Pool, truth: Tensor, targets: Tensor | None, nearest: bool = False
+    ) -> None:
+        self.problem, self.truth, self.targets, self.nearest = problem, truth, targets, nearest
+        self.checked = pool if isinstance(pool, CheckedPool) else CheckedPool(pool.images, pool.labels, problem.bounds)
+        self.flat = pool.images.reshape(len(pool.images), -1)
+        self.labels = pool.labels.cpu()
+        self.known: dict[int, Tensor] = {}  # the first images proposed for a row, by their places in the pool
+
+    def __call__(self, rows: Tensor, attempt: int) -> Tensor:
+        """See `Propose`; the original, which is not adversarial, where the pool has no image that fits."""
+        roots = self.problem.key.child("start").roots(self.problem.image_id[rows])
+        pairs = zip(rows.tolist(), roots, strict=True)
+        return torch.stack([self._proposed(row, root, attempt) for row, root in pairs])
+
+    def further(self, rows: Tensor, number: int) -> Tensor:
+        """The nearest images but `number`, and the original where the pool has no more: `(A, d)`."""
         chosen = []
-        roots = problem.key.child("start").roots(problem.image_id[rows])
-        for row, root in zip(rows.tolist(), roots, strict=True):
-            fits = (labels != truth[row]) if targets is None else (labels == targets[row])
-            candidates = fits.nonzero().flatten()
-            if not len(candidates):  # propose the original, which is not adversarial
-                chosen.append(problem.original[row])
-                continue
-            if nearest:
-                # Squared distances up to a constant; computed for the whole pool to avoid copying the candidates.
-                above = problem.original[row].cpu() - checked.bounds.low
-                far = torch.addmv(checked.squares, checked.flat, above, alpha=-2)[candidates]
-                place = int(far.argsort(stable=True)[attempt % len(candidates)])
-            else:
-                first = int(integers(root.reshape(1), 1, len(candidates)))
-                # A prime stride visits all candidates before it repeats one.
-                place = (first + attempt * 7919) % len(candidates)
-            chosen.append(flat[candidates[place]].to(problem.device, torch.float32))
+        for row in rows.tolist():
+            order = self._order(row)
+            chosen.append(self._image(order[number]) if number < len(order) else self.problem.original[row])
         return torch.stack(chosen)
 
-    return propose
+    def _proposed(self, row: int, root: Tensor, attempt: int) -> Tensor:
+        candidates = self._candidates(row)
+        if not len(candidates):
+            return self.problem.original[row]
+        if self.nearest:
+            attempt %= len(candidates)
+            order = self._order(row) if attempt < KNOWN else self._sorted(row)
+            return self._image(order[attempt])
+        first = int(integers(root.reshape(1), 1, len(candidates)))
+        # A prime stride visits all candidates before it repeats one.
+        return self._image(candidates[(first + attempt * 7919) % len(candidates)])
+
+    def _image(self, place: Tensor) -> Tensor:
+        image: Tensor = self.flat[place]
+        return image.to(self.problem.device, torch.float32)
+
+    def _candidates(self, row: int) -> Tensor:
+        """Places in the pool of the images that fit."""
+        fits: Tensor = (self.labels != self.truth[row]) if self.targets is None else (self.labels == self.targets[row])
+        return fits.nonzero().flatten()
+
+    def _order(self, row: int) -> Tensor:
+        """The places of the nearest images, which are sorted once."""
+        if row not in self.known:
+            self.known[row] = self._sorted(row)[:KNOWN].clone()
+        return self.known[row]
+
+    def _sorted(self, row: int) -> Tensor:
+        """The places of all images that fit, the nearest first."""
+        candidates, checked = self._candidates(row), self.checked
+        # Squared distances up to a constant; computed for the whole pool to avoid copying the candidates.
+        above = self.problem.original[row].cpu() - checked.bounds.low
+        far = torch.addmv(checked.squares, checked.flat, above, alpha=-2)[candidates]
+        return candidates[far.argsort(stable=True)]
 
 
 def from_noise(problem: Problem) -> Propose:

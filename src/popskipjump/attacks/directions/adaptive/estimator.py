@@ -53,6 +53,7 @@ class DirectionState(NamedTuple):
     push: Push | None = None  # evidence for the normal at the bounds; None before the first answers
     evidence: Evidence | None = None  # for the spectrum; None before the first answers
     variance: Tensor | None = None  # (A, N) of the normal, by band, given the evidence; None before the first answers
+    recalled: Tensor | None = None  # (A, d) decaying sum of earlier estimates; None if no image begins in far mode
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,9 @@ class AdaptiveDirections:
         # For a large image no start resembles the normal, and every ray is nearly tangential to the border.
         far = (~begun.compared | _is_large(basis)) & may
         centre = centre._replace(scale=torch.where(far, mode.scale, centre.scale))
-        return DirectionState(first, centre, classes, mode.begin(far), (self.gain or MeasuredGain()).begin(len(far)))
+        recalled = torch.zeros_like(border.point) if bool(far.any()) and not _is_large(basis) else None
+        gain = (self.gain or MeasuredGain()).begin(len(far))
+        return DirectionState(first, centre, classes, mode.begin(far), gain, recalled=recalled)
 
     def far(self, state: DirectionState) -> Tensor | None:
         """See `Direction`."""
@@ -175,7 +178,7 @@ class AdaptiveDirections:
         counts = self.count(problem, border, dimensions, strength, iteration)
         far = self.far_mode is not None and bool(state.far.far.any())
         if far:
-            counts = torch.full_like(counts, (self.far_mode or FarMode()).directions)
+            counts = torch.full_like(counts, (self.far_mode or FarMode()).count(iteration))
         if self.gain is not None and problem.norm.judges_steps:
             large = (dimensions > self.gain.dimensions) | _is_large(basis)
             counts, gain = self.gain(problem, border, counts, large, state.gain)
@@ -198,8 +201,15 @@ class AdaptiveDirections:
             belief = infer(basis, total, prior, problem.on_device(strength))
             state = state._replace(evidence=total, variance=belief.variance)
         if far:  # filtering by a spectrum without evidence does more harm than good
-            return sums.signal / unit, state
+            return self._with_earlier(sums.signal / unit, state, _is_large(basis))
         return basis.to_points(filtered(basis, belief, evidence)) * shape.seen, state
+
+    def _with_earlier(self, estimate: Tensor, state: DirectionState, large: bool) -> tuple[Tensor, DirectionState]:
+        """An estimate of far images `(A, d)` with those of earlier iterations: their normals differ little."""
+        if state.recalled is None or large:
+            return estimate, state
+        estimate = torch.add(estimate, state.recalled, alpha=(self.far_mode or FarMode()).memory)
+        return estimate, state._replace(recalled=estimate)
 
     def _bounds(self, problem: Problem) -> ActiveBounds | None:
         """The part for active bounds; None in norms whose steps use the sign of every coordinate."""
