@@ -28,7 +28,15 @@ from queries import run
 from query_problems import HELD_OUT, Problem, cifar, log_distances, mnist
 
 import popskipjump as psj
-from popskipjump.attacks import AdaptiveDirections, BoundaryAttack, HopSkipJump, PopSkipJump, QuickSkipJump
+from popskipjump.attacks import (
+    AdaptiveDirections,
+    BoundaryAttack,
+    FarMode,
+    HopSkipJump,
+    PatternStart,
+    PopSkipJump,
+    QuickSkipJump,
+)
 
 RUNS = Path(__file__).parent / "field-runs"
 MARKS = (100, 250, 500, 1000, 2000, 5000, 10_000)
@@ -44,6 +52,9 @@ class NearestHopSkipJump(HopSkipJump):
 
 ATTACKS: dict[str, Any] = {
     "QSJ": QuickSkipJump(),
+    "QSJ, plain far mode": QuickSkipJump(
+        start=PatternStart(others=0), direction=AdaptiveDirections(far_mode=FarMode(growth=0, memory=0, leave=2.4))
+    ),
     "QSJ without far mode": QuickSkipJump(direction=AdaptiveDirections(far_mode=None)),
     "PSJ": PopSkipJump(),
     "HSJ": HopSkipJump(),
@@ -58,6 +69,7 @@ PROBLEMS: dict[str, Callable[[int], Problem]] = {
     "mnist-logit": lambda count: mnist("logit:1", count),
     "mnist-smoothing": lambda count: mnist("smoothing:0.2", count),
     "mnist-targeted": lambda count: targeted(mnist(None, count)),
+    "mnist-targeted-flips": lambda count: targeted(mnist("flip:0.1", count)),
     "mnist-linf": lambda count: linf(mnist(None, count)),
     "cifar": lambda count: cifar(None, count),
     "cifar-flips": lambda count: cifar("flip:0.1", count),
