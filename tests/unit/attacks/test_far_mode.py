@@ -181,6 +181,7 @@ def test_a_far_estimate_remembers_the_one_before_with_its_weight() -> None:
     problem, border = plane_at(1.5)
     rule = AdaptiveDirections(far_mode=FarMode(memory=0.5))
     first, state = rule(problem, border, 1, rule.begin(problem, begun_at(border, compared=False)))
+    assert state.recalled is not None
     assert torch.equal(first, state.recalled)
     second, later = rule(problem, border, 2, state)
     assert later.recalled is not None
