@@ -69,6 +69,27 @@ def test_the_first_search_finds_a_sharp_border_as_closely_as_it_is_told(toleranc
     assert float(problem.ledger.total.double().mean()) < most
 
 
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+@pytest.mark.parametrize("size", [1e-3, 1e-4, 1e-5])
+def test_a_border_far_nearer_than_the_grid_of_the_line_is_found(size: float, norm: str) -> None:
+    original = size * setting()[1]
+    problem = problem_of(PLANE, original, bounds=(-3.0, 3.0), norm=norm)
+    border = found_by(WarmStartedSearch(), problem, original + unit(3))
+    safe = problem.norm.blend(border.outer, original, border.safe.float())
+    assert bool(problem.decide(safe, ROWS, "test").all())
+    ratio = border.distance / (size * HEIGHTS)
+    assert float(ratio.min()) > 0.8
+    assert float(ratio.max()) < 2.2  # a step of the grid: the next search is finer
+    assert bool(border.seen.all())
+
+
+def test_a_line_that_is_adversarial_to_its_end_has_its_border_where_the_last_answer_was() -> None:
+    adversarial = 0.1 * unit(3).repeat(COUNT, 1)
+    problem = problem_of(PLANE, adversarial, bounds=(-3.0, 3.0))
+    border = found_by(WarmStartedSearch(), problem, 10 * adversarial)
+    assert float(border.distance.min()) > 0
+
+
 def test_a_warm_started_search_of_a_sharp_border_needs_ten_queries_at_most() -> None:
     border, _, asked = carried()
     assert int(asked.max()) <= 10

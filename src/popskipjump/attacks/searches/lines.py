@@ -106,6 +106,12 @@ def counted(
     return probes
 
 
+def only_adversarial(probes: Tensor) -> Tensor:
+    """Whether all answers of a search were adversarial: see `Border.probes` -> bool `(A,)`."""
+    asked, adversarial = probes.sum(dim=2).unbind(dim=1)
+    return (asked > 0) & (asked == adversarial)
+
+
 def nearest_adversarial(log: list[Asked], images: int, position: Callable[[Indices, Indices], Floats]) -> Tensor:
     """The innermost adversarial position of each line, if its answers are consistent with a sharp boundary; else 1.
 

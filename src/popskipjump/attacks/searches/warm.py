@@ -23,6 +23,7 @@ from popskipjump.attacks.searches.lines import (
     cannot_ask,
     counted,
     nearest_adversarial,
+    only_adversarial,
     seen_within,
 )
 from popskipjump.errors import InputError
@@ -42,6 +43,9 @@ Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 _NEARLY = 0.8  # positions with at least this fraction of the largest information share the queries of one step
 _HURRY = 4  # a step makes one query for every _HURRY queries that the search has made so far, up to `per_step`
+_AGAIN = 4  # most further searches while all answers are adversarial: each is a hundred times as near
+_DIGITS = 1e-5  # distance, in units of the bounds, nearer than which float32 has no room for another one
+_OUTWARD = 1.5  # where these lines begin, in units of the innermost adversarial answer's distance
 _PREDICTED = 0.2  # standard deviation of the prior around the predicted position, as a fraction of the window
 TWO_SIDED = ((0.0, 0.0), (0.01, 0.05), (0.01, 0.1), (0.03, 0.25), (0.1, 0.1), (0.25, 0.25))
 
@@ -124,20 +128,29 @@ class WarmStartedSearch:
         window = Window(whole, 0.5 * whole) if window is None else window
         grid = self.grid if previous is None else replace(self.grid, positions=self.places)
         border, state, ends_early = self._search(problem, grid, rows, outer, window, state)
-        # If the whole window is adversarial, the boundary is further inward.
-        beyond = ends_early & (window.span < 1)
-        further = (beyond & (problem.affordable(rows) > self.fewest)).nonzero().flatten()
-        if len(further):
+        to_end, digits = window.span == 1, _DIGITS * max(abs(problem.bounds.low), abs(problem.bounds.high))
+        for _ in range(_AGAIN):
+            # If a window, or a whole line up to its innermost place, is adversarial, the boundary is further inward.
+            room = ~to_end | (border.distance > digits)
+            further = (ends_early & room & (problem.affordable(rows) > self.fewest)).nonzero().flatten()
+            if not len(further):
+                break
+            near = border.select(further)
+            # From outward of the last answer: the new line then has an adversarial place, too.
+            begin = torch.where(to_end[further], 1 - _OUTWARD * (1 - near.position), near.position).clamp(min=0.0)
+            inner = problem.norm.blend(near.outer, problem.originals(near.rows), problem.on_device(begin))
             rest = select_rows(window, further)._replace(span=whole[further], predicted=0.5 * whole[further])
-            inner = border.point[problem.index(further)]
-            new, learned, _ = self._search(problem, self.grid, rows[further], inner, rest, select_rows(state, further))
+            mine = select_rows(state, further)
+            new, learned, ended = self._search(problem, self.grid, near.rows, inner, rest, mine)
             border, state = replace_rows(border, further, new), replace_rows(state, further, learned)
+            to_end = to_end.index_fill(0, further, True)
+            ends_early = torch.zeros_like(ends_early).index_copy(0, further, ended)
         return border, state
 
     def _search(
         self, problem: Problem, grid: Grid, rows: Tensor, outer: Tensor, window: Window, state: NoisePrior
     ) -> tuple[Border, NoisePrior, Tensor]:
-        """The border, the next prior, and whether the boundary is inward of the window: bool `(A,)`."""
+        """The border, the next prior, and whether the boundary is inward of the places asked: bool `(A,)`."""
         search = _WindowSearch(self, problem, grid, rows, outer, window, state)
         while len(search.going.who):
             search.ask()
@@ -299,6 +312,11 @@ class _WindowSearch:
         # adversarial query, where nothing was queried.
         windows = span.numpy()
         last = nearest_adversarial(self.log, len(self.rows), lambda who, where: windows[who] * self.places[where])
+        probes = self._probes()
+        # If a whole line is adversarial, the mean lies at the original, and no answer supports a boundary there.
+        to_end = span == 1
+        alone = to_end & only_adversarial(probes)
+        position = torch.where(alone, last, position)
         deviation = self.left.centre_moments()[1] * span
         seen, short_of_end = seen_within(position, deviation, span)
         steep = torch.from_numpy(self._steepest(self.left.channel.numpy())) / span
@@ -314,8 +332,9 @@ class _WindowSearch:
             settled=self.settled,
         )
         on_line = Estimate(position, estimate.log_slope - span.log10(), estimate.low, estimate.high)
-        border = border_at(self.problem, self.rows, self.outer, found, on_line, self._probes())
-        return border, NoisePrior(torch.ones_like(seen), self.left.channel, self.length), ~short_of_end
+        border = border_at(self.problem, self.rows, self.outer, found, on_line, probes)
+        inward = ~short_of_end & (alone | ~to_end)
+        return border, NoisePrior(torch.ones_like(seen), self.left.channel, self.length), inward
 
     def _probes(self) -> Tensor:
         """Queries and adversarial answers by position of the whole line: see `Border.probes`."""
