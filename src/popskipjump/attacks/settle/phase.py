@@ -23,8 +23,10 @@ _MISSED = 0.5  # cost of an unconfirmed point, in units of log-distance
 _LAST = 28.0  # queries reserved for a last, nearly certain position
 _RANDOM = 0.95  # posterior probability of position-independent answers at which moving outward stops
 _GROWTH, _LEAST = 3.0, 1e-3  # growth factor and smallest size of the second and later outward steps
+_BEGIN = 0.9  # of a gradual border: least distance of the first position from the fitted centre, in fitted widths
+_STRIDE = 0.4  # least outward step on a gradual border, in fitted widths
 _AHEAD = 2.0  # a move needs this many times the expected queries of the next position
-_PATIENCE, _HOPE = 100, 3.0  # after so many answers, abandon a position that lacks more log-evidence than this
+_PATIENCE, _HOPE = 200, 3.0  # after so many answers, abandon a position that lacks more log-evidence than this
 _UNLIKELY = 0.15  # posterior probability below which a position is abandoned
 _FAR = 0.1  # least outward move, as a fraction of the distance, before answers count as random
 _AT_ONCE = (4, 8)  # largest number of queries of an image per call: first call at a position, later calls
@@ -62,7 +64,7 @@ class Settle:
     """
 
     level: float = 0.01
-    worth: float = 1e-5
+    worth: float = 3e-5
     margin: float = 2e-5
     limit: int = 1000
 
@@ -98,13 +100,18 @@ class _Settling:
         self.base = torch.minimum(self._base(), whole)
         self.most = (whole / self.base.clamp(min=1e-30) - 1).clamp(min=0.0)
         self.belief = Belief(line)
-        self.t = torch.zeros(count, dtype=torch.float64)
         self.place, self.first = place.clone(), place.clone()
         self.yes, self.asked = torch.zeros(count, dtype=torch.int64), torch.zeros(count, dtype=torch.int64)
         self.total_yes, self.total = torch.zeros_like(self.yes), torch.zeros_like(self.yes)
         self.refuted = torch.zeros(count, dtype=torch.bool)
         self.confirmed, self.stuck = torch.zeros_like(self.refuted), torch.zeros_like(self.refuted)
         self.allowed = problem.ledger.remaining(line.rows).clamp(max=config.limit)
+        self.sharp = line.sharp
+        scale = (1 - line.safe).clamp(min=1e-9)
+        self.width = torch.where(line.sharp, 0.0, torch.nan_to_num(line.width / scale))  # of a gradual border
+        # At the border itself a test would not end: on a gradual border it begins where P is near 0.7.
+        begin = _BEGIN * self.width - torch.where(line.sharp, 0.0, (line.centre - line.safe) / scale)
+        self.t = torch.minimum(begin.clamp(min=0.0), self.most)
         self.points = self._points(torch.arange(count))
         self.going = self._able(torch.arange(count))
 
@@ -136,9 +143,9 @@ class _Settling:
     def ask(self) -> None:
         """One call with as many queries per image as are surely needed; then evaluate the test and move images."""
         index = self.going
-        needed = threshold(self.config.level, self.place[index])
+        needed = threshold(self.config.level, self.place[index], self.sharp[index])
         most = torch.where(self.asked[index] < _AT_ONCE[1], *_AT_ONCE)
-        count = agreeing_needed(self.yes[index], self.asked[index], needed, _AT_ONCE[1])
+        count = agreeing_needed(self.yes[index], self.asked[index], needed, _AT_ONCE[1], self.sharp[index])
         count = torch.minimum(torch.minimum(count, most), self.allowed[index] - self.total[index])
         yes = self._answers(index, count)
         index = self._able_or_answered(index)
@@ -149,7 +156,7 @@ class _Settling:
         self.total_yes[index] += yes
         self.total[index] += count
         self.belief.learn(index, self.t[index], yes, count)
-        evidence = log_evidence(self.yes[index], self.asked[index])
+        evidence = log_evidence(self.yes[index], self.asked[index], self.sharp[index])
         done = evidence >= needed
         self.confirmed[index[done]] = True
         self.going = index[~done]
@@ -172,7 +179,9 @@ class _Settling:
 
     def _move(self, missing: Tensor) -> None:
         """Move images outward if their position will not be confirmed, or another one is cheaper to confirm."""
-        against = log_evidence(self.asked[self.going] - self.yes[self.going], self.asked[self.going])
+        against = log_evidence(
+            self.asked[self.going] - self.yes[self.going], self.asked[self.going], self.sharp[self.going]
+        )
         doubtful = self.yes[self.going] < self.asked[self.going]
         index, missing, against = self.going[doubtful], missing[doubtful], against[doubtful]
         if not len(index):
@@ -182,9 +191,10 @@ class _Settling:
         room = t < self.most[index]
         # Steps grow geometrically, or a boundary far from its estimate would consume all queries.
         least = torch.where(self.place[index] > self.first[index], torch.clamp(_GROWTH * t, min=_LEAST), 0.0)
+        least = torch.where(self.sharp[index], least, t + _STRIDE * self.width[index])
         places = torch.maximum(t.unsqueeze(1) + _STEPS, least.unsqueeze(1))
         places = torch.minimum(places, self.most[index].unsqueeze(1))
-        next_needed = threshold(config.level, self.place[index] + 1)
+        next_needed = threshold(config.level, self.place[index] + 1, self.sharp[index])
         further = ((1 + places) / (1 + t.unsqueeze(1))).log()
         # The last queries are reserved for one nearly certain position further out, in case this test stays undecided.
         queries, missed = self.belief.cost(index, places, next_needed, left.clamp(max=_LAST))

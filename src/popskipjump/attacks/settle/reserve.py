@@ -12,7 +12,8 @@ from popskipjump.attacks.problem import Problem
 from popskipjump.attacks.settle.evidence import information
 from popskipjump.attacks.settle.lines import is_sharp
 
-_FEWEST, _MOST = 30, 300  # limits of the reserve: a sharp border needs 8 queries, a gradual one far more
+_FEWEST, _MOST = 30, 400  # limits of the reserve: a sharp border needs 8 queries, a gradual one far more
+_PATIENT = 0.1  # of the budget, on a gradual border: a place nearer to it can then be confirmed
 _CONFIRMED = math.log(125)  # log-evidence that confirms the first position
 _GRADUAL = 0.68  # P(adversarial) at the position where a gradual border is confirmed
 _SPARE = 2.5  # factor on the expected number of queries
@@ -33,18 +34,21 @@ def set_aside(problem: Problem, border: Border | None = None) -> None:
     if border is None:
         ledger.reserved = problem.verdict + most.clamp(max=_FEWEST)
     elif isinstance(ledger.reserved, Tensor):
-        ledger.reserved[border.rows] = problem.verdict + torch.minimum(_needed(border), most[border.rows])
+        rows = border.rows
+        needed = _needed(border, ledger.budget[rows])
+        ledger.reserved[rows] = problem.verdict + torch.minimum(needed, most[rows])
 
 
-def _needed(border: Border) -> Tensor:
-    """Queries that confirm a point on this border, with a margin: int64 `(A,)`."""
+def _needed(border: Border, budget: Tensor) -> Tensor:
+    """Queries that confirm a point on this border, with a margin: budgets `(A,)` -> int64 `(A,)`."""
     if border.estimate is None:
         return torch.full_like(border.rows, _FEWEST)
     estimate = border.estimate
     far = 1 - estimate.low
     probability = torch.where(is_sharp(border), far, far.clamp(max=_GRADUAL)).clamp(min=0.51)
     queries = _SPARE * _CONFIRMED / information(probability) + _ASTRAY * (estimate.lost - _NOISELESS).clamp(min=0.0)
-    return queries.clamp(_FEWEST, _MOST).to(torch.int64)
+    patient = torch.where(is_sharp(border), 0.0, _PATIENT * budget)
+    return torch.maximum(queries, patient).clamp(_FEWEST, _MOST).to(torch.int64)
 
 
 def release(problem: Problem) -> None:
