@@ -214,8 +214,8 @@ MUTATIONS = [
         ("_NEARLY = 0.8", "_NEARLY = 1.0", "several_queries_of_one_step_are_spread_over_places"),
         ("channels = self.config.keep * last", "channels = last", "the_last_belief_matters_as_far_as_it_is_kept"),
         (
-            "beyond = ends_early & (window.span < 1)",
-            "beyond = ends_early & (window.span < 0)",
+            "~short_of_end & (alone | ~to_end)",
+            "~short_of_end & alone",
             "a_border_nearer_than_the_window_is_searched_for_on_the_rest_of_the_line",
         ),
         (
@@ -294,7 +294,7 @@ MUTATIONS = [
         "unit/attacks/test_reserve.py",
         ("problem.verdict + most.clamp(max=_FEWEST)", "problem.verdict + most", "the_first_reserve_is_fixed"),
         ("ledger.budget // 3)", "ledger.budget)", "the_first_reserve_is_fixed"),
-        ("torch.minimum(_needed(border), most[border.rows])", "_needed(border)", "the_reserve_of_a_border_is_at_most"),
+        ("torch.minimum(needed, most[rows])", "needed", "the_reserve_of_a_border_is_at_most"),
         ("far.clamp(max=_GRADUAL)", "far", "a_gradual_border_and_a_noisy_one_reserve_more"),
         ("(estimate.lost - _NOISELESS)", "(0 * estimate.lost)", "a_gradual_border_and_a_noisy_one_reserve_more"),
         ("problem.ledger.reserved = problem.verdict", "pass", "the_settle_phase_may_ask_all_but_the_verdict"),
