@@ -16,6 +16,7 @@ from popskipjump.experiments.charts import CurveChart, SigmoidChart, curve_chart
 from popskipjump.experiments.pictures import changed_most, difference, gain_of, picture
 from popskipjump.metrics import Summary, curve_over_queries, summarise
 from popskipjump.runs.data import RunData
+from popskipjump.space import Space
 from popskipjump.types import Status
 
 ROWS = 30  # images shown of each run, unless another number is asked for
@@ -74,6 +75,7 @@ class RunView(NamedTuple):
     accuracy: list[tuple[str, str]]  # size of the change, share of all images that withstood it
     phases: list[Phase]
     rows: list[ImageView]
+    has_pictures: bool  # or else the features that changed are named
     fits_sigmoids: bool
     keeps_answers: bool  # those that a sigmoid was fitted to
     spec: str
@@ -132,6 +134,7 @@ def _view(number: int, name: str, run: RunData, rows: int) -> RunView:
     counts = Counter(run.status)
     sure = int((run.verdict_low[chosen] > 0.5).sum())
     judged = run.verdict_probability[chosen & (run.verdict_queries > 0)]
+    space = None if run.spec.space is None else Space.from_json(run.spec.space)
     return RunView(
         number=number,
         name=name,
@@ -152,7 +155,8 @@ def _view(number: int, name: str, run: RunData, rows: int) -> RunView:
             Phase(phase, f"{int(count.sum()):,}", round(100 * float(count.sum()) / total, 1))
             for phase, count in sorted(run.queries_by_phase.items(), key=lambda item: -int(item[1].sum()))
         ],
-        rows=[_image(run, row) for row in range(min(rows, len(run.status)))],
+        rows=[_image(run, row, space) for row in range(min(rows, len(run.status)))],
+        has_pictures=picture(run.originals[0]) is not None,
         fits_sigmoids=bool(np.isfinite(run.trace_sigmoid["centre"]).any()),
         keeps_answers=run.probe_asked.shape[1] > 0,
         spec=json.dumps(run.spec.model_dump(mode="json"), indent=2, ensure_ascii=False),
@@ -160,8 +164,10 @@ def _view(number: int, name: str, run: RunData, rows: int) -> RunView:
     )
 
 
-def _image(run: RunData, row: int) -> ImageView:
-    change = run.points[row] - run.originals[row]
+def _image(run: RunData, row: int, space: Space | None) -> ImageView:
+    low, high = run.spec.bounds
+    original, point = ((values[row] - low) / (high - low) for values in (run.originals, run.points))
+    change = point - original
     gain = gain_of(change)
     status = run.status[row]
     return ImageView(
@@ -172,8 +178,8 @@ def _image(run: RunData, row: int) -> ImageView:
         status=status.name,
         meaning=status.value,
         message=run.messages.get(int(run.image_ids[row])),
-        original=picture(run.originals[row]),
-        point=picture(run.points[row]),
+        original=picture(original),
+        point=picture(point),
         change=difference(change, gain),
         gain=f"{gain:g}",
         distance=_number(run.distances[row]),
@@ -182,7 +188,7 @@ def _image(run: RunData, row: int) -> ImageView:
         phases=", ".join(f"{name} {count[row]:,}" for name, count in run.queries_by_phase.items() if count[row]),
         verdict=_verdict(run, row),
         confirmed=status.ended_well or status is Status.MISCLASSIFIED,
-        changed=changed_most(run.originals[row], run.points[row]),
+        changed=changed_most(run.originals[row], run.points[row], space),
         sigmoid=_sigmoid(run, row),
     )
 
@@ -209,6 +215,7 @@ def _made(run: RunData) -> str:
     if not run.versions:
         return ""
     when, what = run.versions[-1]
+    when = f"{when[:16].replace('T', ' ')} UTC" if when.endswith("+00:00") else when
     return f"{when}, " + ", ".join(f"{name} {version}" for name, version in what.items())
 
 

@@ -8,12 +8,14 @@ import zlib
 
 import numpy as np
 
+from popskipjump.space import Space
+
 RISE, FALL = (0.88, 0.22, 0.1), (0.1, 0.4, 0.95)  # seen on white and on black, told apart by all eyes
 _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}  # channels -> grey, colour, colour with transparency, as PNG numbers them
 
 
 def picture(values: np.ndarray) -> str | None:
-    """An input in [0, 1] as a data URI: `(1, H, W)`, `(3, H, W)` or `(H, W)`; None for any other shape."""
+    """An input in [0, 1] as a data URI: 1 or 3 channels, first or last, or `(H, W)`; None for any other shape."""
     pixels = _channels_last(values)
     return None if pixels is None else _uri(pixels)
 
@@ -39,11 +41,31 @@ def gain_of(change: np.ndarray) -> float:
     return 1.0 if largest == 0 else max(1.0, float(f"{1 / largest:.1g}"))
 
 
-def changed_most(original: np.ndarray, point: np.ndarray, most: int = 5) -> list[str]:
-    """The values that changed most, for inputs that are no pictures: "3: 0.2 → 0.5"."""
+def changed_most(original: np.ndarray, point: np.ndarray, space: Space | None = None, most: int = 5) -> list[str]:
+    """The values that changed most, for inputs that are no pictures: "income: 1,200 → 1,350".
+
+    Args:
+        original: `(*S)`.
+        point: `(*S)`.
+        space: names the features, and says how large a change of each is; None counts places and compares values.
+        most: values to name at most.
+    """
     before, after = original.ravel(), point.ravel()
-    order = np.argsort(-np.abs(after - before))[:most]
-    return [f"{place}: {before[place]:.3g} → {after[place]:.3g}" for place in order if after[place] != before[place]]
+    size = np.abs(after - before) / (1 if space is None else np.where(space.scale > 0, space.scale, 1.0))
+    order = [place for place in np.argsort(-size, kind="stable")[:most].tolist() if after[place] != before[place]]
+    names = None if space is None else space.names
+    return [
+        f"{place if names is None else names[place]}: {_said(before[place], place, space)} → "
+        f"{_said(after[place], place, space)}"
+        for place in order
+    ]
+
+
+def _said(value: float, place: int, space: Space | None) -> str:
+    """A value for people: a category by its name, a large number without a power of ten."""
+    if space is not None and place in space.categories and place in space.values:
+        return str(space.values[place][int(value)])
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
 def _channels_last(values: np.ndarray) -> np.ndarray | None:
@@ -52,7 +74,7 @@ def _channels_last(values: np.ndarray) -> np.ndarray | None:
         return values[:, :, np.newaxis]
     if values.ndim == 3 and values.shape[0] in (1, 3):
         return np.moveaxis(values, 0, 2)
-    return None
+    return values if values.ndim == 3 and values.shape[2] in (1, 3) else None
 
 
 def _uri(pixels: np.ndarray) -> str:

@@ -150,7 +150,11 @@ def to_html(report: Report, path: str | Path | None = None) -> str:
     )
     shown = range(min(len(report), MOST_ON_PAGE))
     page = environment.get_template("single.html").render(
-        title=report.title, text=str(report), norm=report.norm.name, rows=[_row(report, row) for row in shown]
+        title=report.title,
+        text=str(report),
+        norm={"l2": "ℓ₂", "linf": "ℓ∞"}.get(report.norm.name, report.norm.name),
+        has_pictures=_grey_or_colour(report.images[0]) is not None,
+        rows=[_row(report, row) for row in shown],
     )
     if path is not None:
         try:
@@ -177,5 +181,5 @@ def _row(report: Report, row: int) -> dict[str, Any]:
         "point": picture(point),
         "change": difference(change, gain),
         "gain": f"{gain:g}",
-        "changed": changed_most(report.images[row], report.points[row]),
+        "changed": changed_most(report.images[row], report.points[row], getattr(report, "space", None)),
     }

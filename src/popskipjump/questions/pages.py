@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from popskipjump.questions.answer import Chart, Line, Marks, Page
 
 WIDTH, HEIGHT = 560.0, 300.0
-LEFT, RIGHT, TOP, BOTTOM = 46.0, 10.0, 10.0, 38.0
+LEFT, RIGHT, TOP, BOTTOM = 46.0, 10.0, 10.0, 42.0
 
 
 class Tick(NamedTuple):

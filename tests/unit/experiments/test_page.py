@@ -16,9 +16,10 @@ from run_toys import Logging, source_with, spec_of
 from popskipjump import InputError, Status
 from popskipjump.experiments.charts import curve_chart, log_ticks, sigmoid_chart
 from popskipjump.experiments.page import _accuracy, render
-from popskipjump.experiments.pictures import difference, gain_of, picture
+from popskipjump.experiments.pictures import changed_most, difference, gain_of, picture
 from popskipjump.metrics import Curve
 from popskipjump.runs.collect import RunData, collect
+from popskipjump.space import Space
 
 HOSTILE = '"><script>alert(1)<img src=x onerror=alert(2)>.py:make'
 
@@ -56,6 +57,32 @@ def test_a_page_names_what_it_shows(runs: Any) -> None:
     assert page.count("none fitted") == 4, "and none for HSJ"
     assert page.count("the dots are the answers") == 1
     assert page.count("This attack fits no sigmoid") == 1
+
+
+def test_pictures_are_shown_within_the_bounds_of_their_values(runs: Any) -> None:
+    shown = render(runs[:1])
+    values = {"originals": runs[0].originals * 255, "points": runs[0].points * 255}
+    wide = render([replace(runs[0], spec=runs[0].spec.but(bounds=(0, 255)), **values)])
+    uri = re.compile(r'"(data:image/png[^"]*)" alt="(?:image|adversarial)')
+    assert uri.findall(wide) == uri.findall(shown)
+
+
+def test_colours_may_stand_in_the_last_axis() -> None:
+    values = np.random.default_rng(0).random((3, 5, 4)).astype(np.float32)
+    assert picture(np.moveaxis(values, 0, 2)) == picture(values)
+
+
+def test_what_changed_in_a_table_is_named_and_ordered_by_its_scale() -> None:
+    space = Space(
+        low=[0, 0, 0],
+        high=[90_000, 1, 2],
+        names=["income", "share", "town"],
+        categories={"town": 3},
+        values={"town": ("Bern", "Genf", "Chur")},
+    )
+    before, after = np.array([30_000.0, 0.2, 0.0]), np.array([31_000.0, 0.7, 2.0])
+    assert changed_most(before, after, space) == ["town: Bern → Chur", "share: 0.2 → 0.7", "income: 30,000 → 31,000"]
+    assert changed_most(before, after)[0] == "0: 30,000 → 31,000", "without a space, by place and value"
 
 
 def test_a_sigmoid_without_its_answers_says_so(runs: Any) -> None:
