@@ -204,6 +204,6 @@ class Problem:
             given = f" It was given inputs of shape ({', '.join(map(str, ('inputs', *self.shape)))}"
             hint = "" if isinstance(error, OracleError) else f"{given}){_channels_hint(self.shape)}."
             raise OracleError(
-                f"the classifier failed on every image; the last error was {last.rstrip('.')}.{hint}"
+                f"the classifier failed on every image. The last error: {last.rstrip('.')}.{hint}"
             ) from error
         return labels, decisions

@@ -30,7 +30,7 @@ app = typer.Typer(
     name="psj",
     cls=Group,
     help="Measure how robust a classifier is, using only its predicted labels, even when they are noisy. "
-    "For models of your own.",
+    "Attack only models that are yours, or whose owner has agreed.",
     epilog=EXIT_CODES,
     invoke_without_command=True,
     pretty_exceptions_enable=False,

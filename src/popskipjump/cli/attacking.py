@@ -61,7 +61,8 @@ def attack_at_once(
     network = load_model(given["model"], given["weights"], optimize=given["optimize"])
     after = BORDER_ROWS / (given["budget"] or _USUAL)  # border distances take so much longer
     with Bar(notes(), 1.0 + after) as bar, _whose_images(given, chosen.images.shape[1:]):
-        bar.stage(f"{given['attack']}, {len(chosen.images)} images")
+        name = f"{given['attack']}, {len(chosen.images)} images"
+        bar.stage(name)
         spaced = any(within[name] is not None for name in ("space", "mask", "scale"))
         asked = evaluate if spaced else at_once(network, len(chosen.images))
         report = asked(
@@ -83,7 +84,7 @@ def attack_at_once(
         )
         stopped = Status.INTERRUPTED in report.status
         if not stopped:
-            bar.done()
+            bar.done(name)
     if as_json:
         tell_json(report_content(report, chosen.image_ids, {"spec": given}))
     else:

@@ -30,7 +30,7 @@ Address = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Of a Ray cluster, such as `auto` or ray://HOST:10001.",
+        help="Address of a Ray cluster, such as `auto` or ray://HOST:10001.",
         show_default="a Ray on this machine, started and stopped",
     ),
 ]

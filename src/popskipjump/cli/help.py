@@ -1,4 +1,4 @@
-"""Layout of the help texts: flags without a value, an example for every command, and a place to start."""
+"""Layout of the help texts: options in groups, flags without a value, an example for every command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "attacks": ("psj attacks",),
     "noises": ("psj noises",),
     "reproduce": ("psj reproduce table-1 --quick", "psj reproduce --list"),
-    "runs": ("psj runs .", "psj runs psj-reproduce/runs"),
+    "runs": ("psj runs", "psj runs psj-reproduce/runs"),
     "resume": ("psj resume run", "psj resume run --model mine.py:make"),
     "report": ("psj report run --out page.html",),
     "watch": ("psj watch run", "psj watch run --out steps.html"),
@@ -48,6 +48,18 @@ Where to start:
 Usage: psj COMMAND [OPTIONS]. All commands: psj --help. Shell completion: psj --install-completion
 """
 _NO_VALUE = " "  # typer writes <bool> beside a flag that has no metavar, as if it took a value
+_SPEED, _RAY = "threads optimize memory timeout", "engine address workers worker_cpus worker_gpus"
+# The groups below the plain options, for commands that have many: name of the group -> the options in it.
+_PANELS: dict[str, dict[str, str]] = {
+    "attack": {
+        "How the attack runs": "targeted starts votes iterations stop_distance verdict seed",
+        "Values of an input": "bounds mask scale columns",
+        "Speed": _SPEED,
+        "Workers on Ray": _RAY,
+    },
+    "resume": {"Speed": _SPEED, "Workers on Ray": _RAY},
+    "reproduce": {"Workers on Ray": _RAY},
+}
 
 
 def examples_of(name: str) -> str:
@@ -56,19 +68,23 @@ def examples_of(name: str) -> str:
     return "\n\n".join(("Example:" if len(given) == 1 else "Examples:", *(f"    {line}" for line in given)))
 
 
-def _flags_as_flags(params: list[Any]) -> list[Any]:
+def _shown(params: list[Any], command: str | None) -> list[Any]:
+    """The parameters as help shows them: flags as flags, options in groups."""
+    panels = {name: panel for panel, names in _PANELS.get(command or "", {}).items() for name in names.split()}
     for param in params:
         if getattr(param, "is_flag", False) and param.metavar is None:
             param.metavar = _NO_VALUE
+        if param.name in panels:
+            param.rich_help_panel = panels[param.name]
     return params
 
 
 class Command(TyperCommand):
-    """A command whose flags are shown as flags."""
+    """A command whose help is easy to read."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All parameters, `--help` included."""
-        return _flags_as_flags(super().get_params(ctx))
+        return _shown(super().get_params(ctx), self.name)
 
 
 class Group(TyperGroup):
@@ -76,4 +92,4 @@ class Group(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All parameters, `--help` included."""
-        return _flags_as_flags(super().get_params(ctx))
+        return _shown(super().get_params(ctx), None)

@@ -113,6 +113,6 @@ class Bar:
         left = "" if task.time_remaining is None else f", {timedelta(seconds=int(task.time_remaining))} left"
         self._console.print(f"{task.description}: {task.percentage:.0f}%, {self.asked:,} queries{left}", markup=False)
 
-    def done(self) -> None:
-        """Fill the bar."""
-        self._bar.update(self._task, completed=self._bar.tasks[0].total)
+    def done(self, name: str | None = None) -> None:
+        """Fill the bar, and say what was done: the name of its last stage, unless another is given."""
+        self._bar.update(self._task, completed=self._bar.tasks[0].total, description=name)

@@ -21,6 +21,7 @@ from popskipjump.evaluation.inputs import (
     budget_of,
     check_numbers,
     check_objects,
+    check_order,
     ids_of,
     images_of,
     labels_of,
@@ -202,6 +203,7 @@ def _checked(
 ) -> _Case:
     """Everything that can be found wrong before the first query; see `evaluate`."""
     box = Bounds.of(bounds)
+    check_order(images, labels)
     batch = images_of(images, box)
     truth = labels_of(labels, len(batch))
     goal = None if targets is None else labels_of(targets, len(batch), "targets")

@@ -48,16 +48,21 @@ def _scaling(values: Tensor, bounds: Bounds) -> str:
     return "scale them, or pass other `bounds`"
 
 
+def check_order(images: Any, labels: Any) -> None:
+    """Raise an error where images and labels were given in each other's place."""
+    if getattr(images, "ndim", 2) == 1 and getattr(labels, "ndim", 1) > 1:
+        shapes = f"images have the shape {tuple(images.shape)}, labels {tuple(labels.shape)}"
+        raise InputError(f"images and labels look exchanged: {shapes}; the order is evaluate(model, images, labels).")
+
+
 def images_of(images: Array, bounds: Bounds, what: str = "images") -> Tensor:
     """Check images and return them as float32 `(B, *S)` on the CPU."""
     try:
         batch = torch.as_tensor(np.array(images) if not isinstance(images, Tensor) else images.detach())
     except (TypeError, ValueError) as error:
+        advice = "pass a Pool of images as `starts=`" if isinstance(images, Pool) else "stack inputs of one size"
         kind = type(images).__name__
-        raise InputError(
-            f"{what} must be one array of numbers, shape (images, ...), and this {kind} is none: pass equally large "
-            "inputs, stacked, and a Pool of images as `starts=`."
-        ) from error
+        raise InputError(f"{what} must be one array of numbers, shape (images, ...), not {kind}: {advice}.") from error
     if batch.ndim < 2 or not batch.numel():
         raise InputError(
             f"{what} must have the shape (images, ...) with at least one image, not {tuple(batch.shape)}; "
@@ -247,6 +252,9 @@ def starts_of(starts: Array | Pool | None, images: Tensor, bounds: Bounds) -> Te
             shapes = tuple(pool.images.shape[1:]), tuple(images.shape[1:])
             raise InputError(f"pool images have the shape {shapes[0]}, images {shapes[1]}.")
         return pool
+    axes = [getattr(part, "ndim", 0) for part in starts] if isinstance(starts, tuple) else []
+    if isinstance(starts, type) or (len(axes) == 2 and axes[0] > axes[1]):
+        raise InputError("starts are one point for each image, or a pool: pass psj.Pool(images, labels) as `starts=`.")
     points = images_of(starts, bounds, "starts")
     if points.shape != images.shape:
         raise InputError(f"starts must have the shape of the images, {tuple(images.shape)}, not {tuple(points.shape)}.")

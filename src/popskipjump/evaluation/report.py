@@ -142,7 +142,7 @@ class Report:
         return str(views.drawn("to_html", self, path=path))
 
     def __str__(self) -> str:
-        lines = [f"{self.title}: {int(self.success.sum())} of {len(self.status)} images confirmed adversarial"]
+        lines = [views.confirmed(self)]
         lines += [f"  WARNING: {warning}" for warning in self.warnings]
         counts = Counter(self.status)
         lines += [f"  {count:5d}  {status.name}: {status.value}" for status, count in counts.most_common()]

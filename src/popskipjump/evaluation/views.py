@@ -74,10 +74,17 @@ def columns(report: Report) -> dict[str, Any]:
     return found | {f"queries_{phase}": count for phase, count in report.queries_by_phase.items()}
 
 
+def confirmed(report: Report) -> str:
+    """How many points are confirmed; those that the classifier gets wrong by itself are no success of the attack."""
+    text = f"{report.title}: {int(report.success.sum())} of {len(report.status)} images confirmed adversarial"
+    wrong = sum(state is Status.MISCLASSIFIED for state in report.status)
+    return f"{text}, {wrong} of them misclassified from the start" if wrong else text
+
+
 def short(report: Report) -> str:
     """One line for a prompt."""
     numbers = summary(report)
-    text = f"{numbers['title']}: {numbers['confirmed']} of {numbers['images']} images confirmed adversarial"
+    text = confirmed(report)
     if numbers["median_distance"] is not None:
         text += f", median {report.norm.name.upper()} distance {numbers['median_distance']:.4g}"
         text += f", {numbers['median_queries']:,.0f} queries per image"

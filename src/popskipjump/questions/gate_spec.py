@@ -119,7 +119,8 @@ def read_gate(path: Path) -> GateSpec:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the gate {path} cannot be read ({error}).") from error
+        why = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
+        raise InputError(f"the gate {path} cannot be read ({why}); docs/guide/gate.md shows one.") from error
     try:
         content = json.loads(text) if path.suffix == ".json" else _toml(text)
     except ValueError as error:

@@ -9,11 +9,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from torch import nn
+
 from popskipjump.errors import InputError
 
 
 def made_by_user(place: str) -> Any:
-    """What the factory in `file.py:factory` returns. The file is run: only for files that the user trusts."""
+    """What the factory in `file.py:factory` returns, or the model of that name. The file is run: it must be trusted."""
     file, colon, name = place.rpartition(":")
     if not colon or not name.isidentifier():
         raise InputError(f"--model must be spelled file.py:factory, not {place!r}.")
@@ -25,15 +27,20 @@ def made_by_user(place: str) -> Any:
     except Exception as error:
         raise InputError(f"{path} cannot be imported: {_cause(error, path)}.") from error
     factory = getattr(module, name, None)
+    if not isinstance(factory, type) and (isinstance(factory, nn.Module) or hasattr(factory, "predict")):
+        return factory  # the model itself, instead of a function that makes it
     if not callable(factory):
         what = "does not define" if factory is None else "has something that cannot be called under"
         raise InputError(f"{path} {what} {name}: it must be a function without arguments that returns the model.")
     try:
-        return factory()
+        model = factory()
     except Exception as error:
         raise InputError(
             f"{name}() of {path} raised {_cause(error, path)}; it must return the model when called without arguments."
         ) from error
+    if model is None:
+        raise InputError(f"{name}() of {path} returned None: end it with `return` and the model.")
+    return model
 
 
 def _imported(path: Path) -> ModuleType:

@@ -72,6 +72,11 @@ def needy(address):
     return address
 
 
+def forgotten():
+    module()
+
+
+made = module()
 number = 3
 """
 

@@ -33,6 +33,15 @@ def test_a_flag_is_not_shown_as_taking_a_value(psj: Psj, words: tuple[str, ...])
     assert "bool" not in psj(*words, "--help").output
 
 
+def test_the_many_options_of_an_attack_are_in_groups(psj: Psj) -> None:
+    shown = psj("attack", "--help").stdout
+    groups = ["Options", "How the attack runs", "Values of an input", "Speed", "Workers on Ray"]
+    places = [shown.index(f"─ {name} ─") for name in groups]
+    assert places == sorted(places)
+    assert shown.index("--budget") < places[1] < shown.index("--votes") < places[2] < shown.index("--mask") < places[3]
+    assert places[3] < shown.index("--threads") < places[4] < shown.index("--workers")
+
+
 def test_the_command_alone_says_where_to_start(psj: Psj) -> None:
     result = psj()
     assert result.exit_code == 0
@@ -50,6 +59,28 @@ def test_a_folder_without_runs_is_named_in_full(psj: Psj, tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     result = psj("runs", ".")
     assert f"no runs in the folder {tmp_path.resolve()}" in result.output
+
+
+def test_runs_are_looked_for_here_and_where_reproduce_keeps_them(
+    psj: Psj, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert f"no runs in the folder {tmp_path.resolve()}" in psj("runs").output
+    assert psj("attack", "--images", 1, "--budget", 60, "--out", "psj-reproduce/runs/kept").exit_code == 0
+    assert "kept" in psj("runs").output
+    assert psj("attack", "--images", 1, "--budget", 60, "--out", "mine").exit_code == 0
+    assert "mine" in psj("runs").output
+    assert "kept" not in psj("runs").output
+
+
+def test_the_last_line_of_progress_names_the_attack() -> None:
+    log = io.StringIO()
+    with Bar(Console(file=log, force_terminal=True, width=100)) as bar:
+        bar.stage("qsj, 3 images")
+        bar.queries(5)
+        bar.within("border distances", 0.1, 0.5)
+        bar.done("qsj, 3 images")
+    assert "qsj, 3 images" in log.getvalue().splitlines()[-2]  # after it the cursor is shown again
 
 
 def test_a_log_gets_a_line_every_thirty_seconds() -> None:

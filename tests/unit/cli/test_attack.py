@@ -25,8 +25,10 @@ def test_the_embedded_model_is_attacked_without_any_option_about_it(psj: Psj) ->
     assert "queries per image" in result.stdout
 
 
-@pytest.mark.parametrize("factory", ["function", "module", "oracle"])
-def test_whatever_a_factory_returns_is_attacked(psj: Psj, models: Path, data: Path, factory: str) -> None:
+@pytest.mark.parametrize("factory", ["function", "module", "oracle", "made"])
+def test_whatever_a_factory_returns_is_attacked_and_so_is_a_model_itself(
+    psj: Psj, models: Path, data: Path, factory: str
+) -> None:
     result = psj("attack", "--model", f"{models}:{factory}", "--data", data, *QUICK)
     assert result.exit_code == 0, result.output
     assert "4  FINISHED" in result.stdout
@@ -205,6 +207,7 @@ def test_bad_input_is_one_line_and_exit_code_2(psj: Psj, words: tuple[object, ..
         ("number", "cannot be called"),
         ("broken", "RuntimeError: no such service (line"),
         ("needy", "called without arguments"),
+        ("forgotten", "returned None: end it with `return` and the model"),
     ],
 )
 def test_a_factory_that_fails_is_named_with_the_cause(psj: Psj, models: Path, factory: str, said: str) -> None:

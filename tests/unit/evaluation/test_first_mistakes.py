@@ -34,7 +34,10 @@ LABELS = np.zeros(3, dtype=np.int64)
         ({"attack": PopSkipJump}, r"attack is the class PopSkipJump: pass an object of it, PopSkipJump\(\)"),
         ({"model": torch.nn.Linear}, r"Linear is a class: pass an object of it"),
         ({"targets": LABELS}, "true class itself .row 0; 3 in all.*leave out `targets=`"),
-        ({"images": LABELS, "labels": images_of()}, r"images must have the shape \(images, \.\.\.\)"),
+        ({"images": LABELS, "labels": images_of()}, r"look exchanged.*evaluate\(model, images, labels\)"),
+        ({"images": np.array([object()] * 3)}, "one array of numbers.*not ndarray: stack inputs of one size"),
+        ({"starts": (images_of(), zeros())}, r"pass psj\.Pool\(images, labels\) as `starts=`"),
+        ({"starts": Pool}, r"pass psj\.Pool\(images, labels\) as `starts=`"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
@@ -63,6 +66,12 @@ def test_a_model_that_answers_in_names_is_told_what_to_return() -> None:
 def test_labels_that_count_from_one_are_suspected_where_all_are_wrong() -> None:
     report = evaluate(PLANE, images_of(), zeros() + 1, budget=50)
     assert "labels count from 0" in report.warnings[0]
+
+
+def test_images_that_are_wrong_from_the_start_are_no_success_of_the_attack() -> None:
+    found = evaluate(PLANE, images_of(), zeros() + 1, budget=50)
+    assert "3 of 3 images confirmed adversarial, 3 of them misclassified from the start" in str(found)
+    assert "3 of them misclassified from the start" in repr(found)
 
 
 def test_a_budget_too_small_is_the_reason_that_is_given() -> None:

@@ -67,7 +67,7 @@ Verdict = Annotated[
 BoundsPair = Annotated[
     tuple[float, float], typer.Option(metavar="LOW HIGH", help="Smallest and largest value of an input.")
 ]
-Seed = Annotated[int, typer.Option(help="Random seed of the attack and of --noise.")]
+Seed = Annotated[int, typer.Option(help="Random seed of the attack and of the noise.")]
 Threads = Annotated[
     int,
     typer.Option(min=1, help="Number of torch threads. One is fastest for small networks, whose calls are short."),

@@ -29,15 +29,17 @@ Data = Annotated[
     ),
 ]
 Folder = Annotated[Path, typer.Option("--study", help="Folder of the study; the same folder continues it.")]
-Images = Annotated[int, typer.Option(min=1, help="How many images.")]
-StartIndex = Annotated[int, typer.Option(min=0, help="Index of the first image.")]
-Attack = Annotated[str, typer.Option(help="See `psj attacks`.")]
-Budget = Annotated[int, typer.Option(min=10, help="Questions for each image at most; catch trials come on top.")]
-Classes = Annotated[str, typer.Option(help="Names of the classes to offer, in their order, with commas between them.")]
-CatchEvery = Annotated[int, typer.Option(min=0, help="One catch trial in so many questions; 0 for none.")]
-SecondEvery = Annotated[int, typer.Option(min=0, help="One second opinion in so many questions; 0 for none.")]
+Images = Annotated[int, typer.Option(min=1, help="Number of images.")]
+StartIndex = Annotated[int, typer.Option(min=0, help="Number of the first image, counted from 0.")]
+Attack = Annotated[str, typer.Option(help="Name of the attack; `psj attacks` lists them.")]
+Budget = Annotated[
+    int, typer.Option(min=10, help="Largest number of questions for each image, without the catch trials.")
+]
+Classes = Annotated[str, typer.Option(help="Names of the classes that people may choose, separated by commas.")]
+CatchEvery = Annotated[int, typer.Option(min=0, help="One question in this many is a catch trial; 0 for none.")]
+SecondEvery = Annotated[int, typer.Option(min=0, help="One question in this many goes to a second person; 0 for none.")]
 Seed = Annotated[int, typer.Option(help="Random seed of the attack.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one and prints it.")]
 Host = Annotated[
     str, typer.Option(help="Address of this machine to listen on; another than 127.0.0.1 is open to the network.")
 ]

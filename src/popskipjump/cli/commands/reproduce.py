@@ -46,14 +46,15 @@ Weights = Annotated[
     Path | None, typer.Option(metavar="X.SAFETENSORS", help="File of weights of the network.", show_default="embedded")
 ]
 Out = Annotated[Path, typer.Option(help="Folder for the runs, tables, figures and pages.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Minutes: few images, capped queries.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Take minutes: few images, capped queries.")]
 Decide = Annotated[
-    bool, typer.Option("--decide", help="An hour or two: images that decide the claims, 200 in the tables, else 100.")
+    bool,
+    typer.Option("--decide", help="Take an hour or two: images that decide the claims, 200 in the tables."),
 ]
-Paper = Annotated[bool, typer.Option("--paper", help="Days: 500 images, all levels, no caps but the attacks' own.")]
+Paper = Annotated[bool, typer.Option("--paper", help="Take days: 500 images, all levels, only the attacks' own caps.")]
 NoCaps = Annotated[
     bool,
-    typer.Option("--no-caps", help="PSJ with its own limits under every noise; under caps no claim on it is refuted."),
+    typer.Option("--no-caps", help="Let PSJ ask as much as it wants; with caps, no claim about it is refuted."),
 ]
 Seed = Annotated[int, typer.Option(help="Random seed, also of the choice of images.")]
 Threads = Annotated[int, typer.Option(min=1, help="Number of torch threads. One is fastest for networks this small.")]

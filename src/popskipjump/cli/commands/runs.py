@@ -19,20 +19,26 @@ ROOT = Path("psj-reproduce") / "runs"  # where `psj reproduce` keeps them unless
 
 
 def runs(
-    root: Annotated[Path, typer.Argument(help="The folder of runs, or one run.", show_default=str(ROOT))] = ROOT,
+    root: Annotated[
+        Path | None,
+        typer.Argument(help="The folder that holds the runs, or one run.", show_default=f"this one, or {ROOT}"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the runs in a folder: what each is, how many of the images asked for are done, and its state."""
     from popskipjump.storage import list_runs
 
     with plain_errors():
-        found = list_runs(root)
+        place = Path() if root is None else root
+        found = list_runs(place)
+        if not found and root is None and ROOT.is_dir():
+            found = list_runs(ROOT)
         if as_json:
             tell_json([_as_json(run) for run in found])
             return
         if not found:
             advice = "`psj attack --out FOLDER` makes one"
-            output().print(f"no runs in the folder {root.resolve()}: {advice}.", markup=False, soft_wrap=True)
+            output().print(f"no runs in the folder {place.resolve()}: {advice}.", markup=False, soft_wrap=True)
             return
         output().print(_table(found), soft_wrap=False)
         for run in found:

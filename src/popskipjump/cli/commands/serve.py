@@ -12,7 +12,7 @@ from popskipjump.cli.console import output, plain_errors
 Noise = Annotated[str | None, typer.Option(help="Noise to put on the answers, such as flip:0.1; see `psj noises`.")]
 Seed = Annotated[int, typer.Option(help="Random seed of the noise.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one and prints it.")]
-MaxRows = Annotated[int, typer.Option(min=1, help="Inputs of one request at most.")]
+MaxRows = Annotated[int, typer.Option(min=1, help="Largest number of inputs in one request.")]
 Latency = Annotated[float, typer.Option(min=0, help="Seconds that every request waits, to imitate a slow service.")]
 Log = Annotated[Path | None, typer.Option(help="Append the addresses of answered queries to this file.")]
 
