@@ -252,8 +252,9 @@ def starts_of(starts: Array | Pool | None, images: Tensor, bounds: Bounds) -> Te
             shapes = tuple(pool.images.shape[1:]), tuple(images.shape[1:])
             raise InputError(f"pool images have the shape {shapes[0]}, images {shapes[1]}.")
         return pool
-    axes = [getattr(part, "ndim", 0) for part in starts] if isinstance(starts, tuple) else []
-    if isinstance(starts, type) or (len(axes) == 2 and axes[0] > axes[1]):
+    given: Any = starts
+    axes = [getattr(part, "ndim", 0) for part in given] if isinstance(given, tuple) else []
+    if isinstance(given, type) or (len(axes) == 2 and axes[0] > axes[1]):
         raise InputError("starts are one point for each image, or a pool: pass psj.Pool(images, labels) as `starts=`.")
     points = images_of(starts, bounds, "starts")
     if points.shape != images.shape:
