@@ -68,7 +68,8 @@ def test_an_attack_without_a_sigmoid_reports_none() -> None:
 
 def test_a_report_says_what_was_run_and_how_it_ended(report: Report) -> None:
     text = str(report)
-    assert text.splitlines()[0] == "psj, noise flip:0.1: 4 of 4 images confirmed adversarial"
+    first = "psj, noise flip:0.1: 4 of 4 images confirmed adversarial, 1 of them misclassified from the start"
+    assert text.splitlines()[0] == first
     assert "    3  FINISHED: all iterations were done" in text
     assert "    1  MISCLASSIFIED:" in text
 
