@@ -1,4 +1,4 @@
-"""Interfaces of the parts of a walk.
+"""Interfaces of the parts of a walk, and what the configuration of an attack may declare.
 
 A walk calls its parts in this order: `Start`, then in every iteration `Direction`, `StepRule`, `Search`, `Acceptance`
 and `Restart`. Parts exchange data only by arguments and return values. A part's state between iterations is a
@@ -7,7 +7,7 @@ NamedTuple of tensors with one row for each image; the walk stores the state and
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
 
@@ -152,3 +152,35 @@ class Restart(Protocol[S]):
         self, problem: Problem, border: Border, move: Move | None, locate: Locate, state: S
     ) -> tuple[Border, S]:
         """The border, with lost images on new lines; `move` is None right after the start."""
+
+
+@runtime_checkable
+class PlansIterations(Protocol):
+    """A configuration that can go on until a budget is spent."""
+
+    def iterations_within(self, budget: int) -> int:
+        """The number of iterations that no walk within the budget exceeds."""
+
+
+@runtime_checkable
+class NeedsGradient(Protocol):
+    """A configuration that says whether it takes the direction from the white box."""
+
+    true_gradient: bool
+
+
+@runtime_checkable
+class ChoosesStart(Protocol):
+    """A configuration that says whether it begins at the nearest image of a pool."""
+
+    nearest_start: bool
+
+
+def needs_gradient(config: object) -> bool:
+    """Whether an attack needs a white box; no, unless its configuration says so."""
+    return isinstance(config, NeedsGradient) and bool(config.true_gradient)
+
+
+def begins_nearest(config: object) -> bool:
+    """Whether an attack begins at the nearest image of a pool; no, unless its configuration says so."""
+    return isinstance(config, ChoosesStart) and bool(config.nearest_start)

@@ -12,6 +12,7 @@ from popskipjump import Pool, zoo
 from popskipjump.cli.endpoint import is_address, remote_model
 from popskipjump.errors import InputError
 from popskipjump.oracles import TorchModel
+from popskipjump.oracles.traits import module_of
 from popskipjump.runs.user_model import made_by_user
 from popskipjump.zoo.readers import read_targets
 
@@ -35,8 +36,8 @@ def load_model(place: str | None, weights: Path | None, *, optimize: bool = True
         return remote_model(place)
     model = zoo.mnist_model() if place is None else made_by_user(place)
     if weights is not None:
-        module = getattr(model, "module", model)  # a TorchModel holds its module
-        if not isinstance(module, torch.nn.Module):
+        module = module_of(model)
+        if module is None:
             raise InputError(f"--weights fill torch modules, and {place} returned {type(model).__name__}.")
         zoo.load_weights(module, weights)
     return TorchModel(model, optimize=True) if optimize and isinstance(model, torch.nn.Module) else model

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from popskipjump.adapters import declared_bounds, recognised
 from popskipjump.attacks import AttackResult, Pool, Problem, Retry, Settle, run, set_aside
+from popskipjump.attacks.protocols import begins_nearest, needs_gradient
 from popskipjump.errors import InputError, OracleError
 from popskipjump.evaluation.hooks import Hooks
 from popskipjump.evaluation.inputs import (
@@ -49,6 +50,7 @@ from popskipjump.oracles import (
     WhiteBox,
 )
 from popskipjump.oracles.modes import evaluation_mode
+from popskipjump.oracles.traits import model_of
 from popskipjump.rng import Key
 from popskipjump.space import Space
 from popskipjump.space.frames import is_frame
@@ -211,7 +213,7 @@ def _checked(
     seed_of(seed)
     config = attack_of(attack, iterations)
     oracle, white_box = oracle_of(model, noise, seed, tuple(batch.shape[1:]))
-    if getattr(config, "true_gradient", False) and white_box is None:
+    if needs_gradient(config) and white_box is None:
         raise InputError("the true gradient needs a white box: pass a torch module that gives logits.")
     if goal is not None and bool((goal == truth).any()):
         same = (goal == truth).nonzero().flatten().tolist()
@@ -272,11 +274,11 @@ def _attacked(
     """Look at the images, find starting points, walk, and settle."""
     status = [Status.RUNNING] * len(case.batch)
     walk = case.config.build(problem.dimension)
-    nearest = getattr(case.config, "nearest_start", False)
+    nearest = begins_nearest(case.config)
     rows, start = torch.arange(0), problem.original[:0]
     failure: OracleError | None = None
     try:
-        model = getattr(case.oracle, "model", None)
+        model = model_of(case.oracle)
         rows, start = prepare(problem, status, case.truth, case.goal, case.begin, model, nearest)
     except OracleError as error:
         failure = error
@@ -319,7 +321,7 @@ def _report_of(
         queries_by_phase={phase: count.numpy() for phase, count in problem.ledger.by_phase.items()},
         status=result.status,
         messages=dict(problem.failed),
-        warnings=result.warnings + warnings_of(result, stop_distance, getattr(case.oracle, "model", None)),
+        warnings=result.warnings + warnings_of(result, stop_distance, model_of(case.oracle)),
         border_distances=border_distances(problem, case.batch, case.truth, points, result, hooks),
         verdict=judged,
         sigmoid=result.estimate,

@@ -16,11 +16,13 @@ from torch import Tensor
 from popskipjump.adapters import recognise
 from popskipjump.attacks import ATTACKS, Attack, CheckedPool, Pool, Retry, Settle
 from popskipjump.attacks.base import MOST_ITERATIONS
+from popskipjump.attacks.protocols import PlansIterations
 from popskipjump.errors import InputError, UnknownNameError
 from popskipjump.noise import noise_of
 from popskipjump.oracles import Classifier, NoiseModel, Oracle, WhiteBox
 from popskipjump.oracles.base import is_whole
 from popskipjump.oracles.ledger import MOST_QUERIES
+from popskipjump.oracles.traits import model_of, outputs_logits
 from popskipjump.types import Bounds
 
 Array = np.ndarray | Tensor
@@ -139,10 +141,10 @@ def oracle_of(
         raise InputError(f"noise is the class {noise.__name__}: pass an object of it, such as {noise.__name__}(0.1).")
     noise = noise_of(noise)
     model = recognise(model, shape)
-    if hasattr(model, "ask"):
+    if isinstance(model, Oracle):
         if noise is not None:
             raise InputError("an oracle has its own noise: pass the model below it, or noise=None.")
-        inner = getattr(model, "model", None)
+        inner = model_of(model)
         return model, inner if _is_white(inner) else None
     if noise is not None and hasattr(noise, "check"):
         noise.check(model, shape)
@@ -150,7 +152,7 @@ def oracle_of(
 
 
 def _is_white(model: Any) -> bool:
-    return isinstance(model, WhiteBox) and getattr(model, "output", "logits") == "logits"
+    return isinstance(model, WhiteBox) and outputs_logits(model)
 
 
 def attack_of(attack: str | AttackConfig, iterations: int | None) -> AttackConfig:
@@ -218,10 +220,9 @@ def ids_of(image_ids: Sequence[int] | Array | None, count: int) -> Tensor:
 
 def within_budget(config: AttackConfig, iterations: int | None, budget: int | None) -> tuple[AttackConfig, bool]:
     """The configuration that runs until the budget is spent, if the attack supports this; and whether it does."""
-    allowed = getattr(config, "iterations_within", None)
-    if iterations is not None or budget is None or allowed is None:
+    if iterations is not None or budget is None or not isinstance(config, PlansIterations):
         return config, False
-    return attack_of(config, allowed(int(budget))), True
+    return attack_of(config, config.iterations_within(int(budget))), True
 
 
 def budget_of(attack: str | AttackConfig, iterations: int | None, budget: int | None) -> int | None:
@@ -230,7 +231,7 @@ def budget_of(attack: str | AttackConfig, iterations: int | None, budget: int | 
         return budget
     config = attack_of(attack, None)
     # A configuration with an explicit number of iterations, such as QuickSkipJump(iterations=20), gets no default.
-    plain = hasattr(config, "iterations_within") and config.iterations == type(config)().iterations
+    plain = isinstance(config, PlansIterations) and config.iterations == type(config)().iterations
     return DEFAULT_BUDGET if plain else None
 
 

@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 
 from popskipjump.attacks import AttackResult, FromPool, Pool, Problem, find_starts, from_noise, majority_adversarial
+from popskipjump.attacks.walk import BoundaryWalk
 from popskipjump.errors import OracleError
 from popskipjump.evaluation.hooks import Hooks
 from popskipjump.evaluation.inputs import AttackConfig
 from popskipjump.evaluation.report import Report
 from popskipjump.metrics import Seen, Verdict, border_distance, noise_warnings, transition_width, verdict_of
+from popskipjump.oracles.traits import classes_of
 from popskipjump.types import Status
 
 CHECK_VOTES = 5  # votes that decide whether an image, or a starting point, is adversarial
@@ -43,7 +45,7 @@ def prepare(
         return torch.tensor([status[row] is Status.RUNNING for row in who.tolist()], dtype=torch.bool)
 
     fooled = _misclassified(problem, rows)
-    classes = getattr(model, "classes", None)
+    classes = classes_of(model)
     beyond = torch.zeros_like(fooled) if classes is None else (truth >= classes)
     beyond |= torch.zeros_like(fooled) if classes is None or goal is None else (goal >= classes)
     rows = rows[leave(rows, beyond, Status.BAD_LABEL)]
@@ -111,8 +113,9 @@ def warnings_of(result: AttackResult | Report, stop_distance: float | None, mode
         )
     strange = sum(state is Status.BAD_LABEL for state in status)
     if strange:
+        known = classes_of(model)
         found.append(
-            f"{strange} of {len(status)} labels are not among the classifier's {getattr(model, 'classes', '?')} "
+            f"{strange} of {len(status)} labels are not among the classifier's {'?' if known is None else known} "
             "classes, which count from 0. A module that returns one number for each input has the classes 0 and 1."
         )
     beyond = [
@@ -154,8 +157,8 @@ def warnings_of_noise(report: Report, config: AttackConfig, votes: int, ours: bo
         failed=sum(status is Status.ORACLE_FAILED for status in report.status),
         message=next(iter(report.messages.values()), "no answer"),
     )
-    search = getattr(config.build(report.images[0].size), "search", None)
-    expects = votes > 1 or bool(getattr(search, "models_noise", False))
+    walk = config.build(report.images[0].size)
+    expects = votes > 1 or (isinstance(walk, BoundaryWalk) and walk.search.models_noise)
     return noise_warnings(seen, expects, ours)
 
 

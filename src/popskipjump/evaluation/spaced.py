@@ -12,6 +12,7 @@ from torch import Tensor
 
 from popskipjump.adapters.recognise import recognised
 from popskipjump.attacks import Pool
+from popskipjump.attacks.protocols import needs_gradient
 from popskipjump.errors import InputError, OracleError
 from popskipjump.evaluation.hooks import Hooks
 from popskipjump.evaluation.inputs import attack_of, images_of, labels_of, oracle_of
@@ -188,7 +189,7 @@ def _with_free(space: Space, what: str) -> Space:
 def _check_gradient(given: Mapping[str, Any], groups: list[tuple[Space, Tensor]]) -> None:
     config = attack_of(given["attack"], given["iterations"])
     affine = all(space.is_continuous and bool(space.mask.all()) for space, _ in groups)
-    if getattr(config, "true_gradient", False) and not affine:
+    if needs_gradient(config) and not affine:
         raise InputError("the true gradient needs all features free and without steps: choose another attack.")
 
 

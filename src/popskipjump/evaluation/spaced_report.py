@@ -14,6 +14,7 @@ from popskipjump.errors import InputError
 from popskipjump.evaluation.report import Report
 from popskipjump.metrics import border_distance
 from popskipjump.oracles import WhiteBox, device_of
+from popskipjump.oracles.traits import module_of
 from popskipjump.space import Space
 from popskipjump.space.norms import ScaledNorm
 from popskipjump.types import Bounds, Status
@@ -48,7 +49,7 @@ class _Boxed:
 
     def __init__(self, white_box: WhiteBox, space: Space) -> None:
         self._white_box = white_box
-        self.module = getattr(white_box, "module", None)  # whose mode is kept
+        self.module = module_of(white_box)  # whose mode is kept
         self.device = device_of(white_box)
         shape = tuple(space.shape or ())
         self._low, self._high = (

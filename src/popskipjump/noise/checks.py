@@ -12,6 +12,7 @@ from torch import Tensor
 from popskipjump.adapters import recognise
 from popskipjump.errors import InputError, OracleError
 from popskipjump.oracles.classifier import BaseModel
+from popskipjump.oracles.traits import HasLogits, HasLogProbs, outputs_logits
 
 
 def number(name: str, value: object, low: float, high: float = math.inf) -> float:
@@ -81,7 +82,7 @@ def as_model(value: Any) -> BaseModel:
 
 def gives_logits(model: object) -> bool:
     """Whether a model returns logits, and not only labels."""
-    return getattr(model, "output", "logits") == "logits" and (hasattr(model, "logits") or hasattr(model, "log_probs"))
+    return outputs_logits(model) and isinstance(model, HasLogits | HasLogProbs)
 
 
 def class_count(model: BaseModel, points: Tensor) -> int:

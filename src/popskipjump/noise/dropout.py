@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from popskipjump.errors import InputError
 from popskipjump.noise.checks import number, written
 from popskipjump.noise.truth import DRAWS, KEY, Truth, monte_carlo, noiseless
+from popskipjump.oracles.traits import SizesCalls, module_of, unfrozen
 from popskipjump.rng import Key, bits, uniform
 
 _BY_CHANNEL = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout)
@@ -57,11 +58,11 @@ class Dropout:
         layers = _layers_of(model)
         if any(layer.inplace for layer in layers):
             points = points.clone()  # an in-place first layer would overwrite the caller's points
-        plain = getattr(model, "plain", model)  # a frozen copy has no dropout layers
+        plain = unfrozen(model)  # a frozen copy has no dropout layers
         parts: list[Tensor] = []
         start = 0
         while start < len(points) or not parts:
-            rows = plain.rows_of_a_call(points) if hasattr(plain, "rows_of_a_call") else len(points)
+            rows = plain.rows_of_a_call(points) if isinstance(plain, SizesCalls) else len(points)
             part = slice(start, start + max(1, rows))
             with _dropping(layers, self.rate, roots[part]):  # the masks are those of the rows of one call
                 parts.append(plain.labels(points[part]))
@@ -78,8 +79,8 @@ class Dropout:
 
 def _layers_of(model: Any) -> list[Any]:
     """The dropout layers of a model's module, without repetition, in the order of `modules()`."""
-    module = getattr(model, "module", None)
-    if not isinstance(module, nn.Module):
+    module = module_of(model)
+    if module is None:
         raise InputError(f"dropout noise needs a torch module with dropout layers, not a {type(model).__name__}.")
     layers = [layer for layer in module.modules() if isinstance(layer, _LAYERS)]
     if not layers:

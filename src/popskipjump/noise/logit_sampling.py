@@ -11,6 +11,7 @@ from torch import Tensor
 from popskipjump.errors import InputError, OracleError
 from popskipjump.noise.checks import gives_logits, number, written
 from popskipjump.noise.truth import DRAWS, KEY, Truth, exactly, in_chunks, one_hot
+from popskipjump.oracles.traits import HasLogits
 from popskipjump.rng import Key, uniform
 
 
@@ -52,7 +53,7 @@ class LogitSampling:
     def _probabilities(self, model: Any, points: Tensor) -> Tensor:
         """`(M, *S)` -> float32 `(M, K)`."""
         self.check(model, tuple(points.shape[1:]))
-        logits = in_chunks(model.logits if hasattr(model, "logits") else model.log_probs, points).to(torch.float32)
+        logits = in_chunks(model.logits if isinstance(model, HasLogits) else model.log_probs, points).to(torch.float32)
         below = logits - logits.amax(dim=1, keepdim=True)  # 0 for the best class at every temperature
         bad = int(below.isnan().any(dim=1).sum())
         if bad:

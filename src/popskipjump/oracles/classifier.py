@@ -16,6 +16,7 @@ from popskipjump.oracles.answers import best_class, ends_in_sigmoid, is_one_prob
 from popskipjump.oracles.base import Ticket
 from popskipjump.oracles.memory import CallSize, in_calls
 from popskipjump.oracles.speed import FastForward
+from popskipjump.oracles.traits import is_checked
 from popskipjump.rng import Key
 
 MAX_ROWS = 2048  # larger batches spend their time in memory allocation
@@ -264,7 +265,7 @@ class Classifier:
         self.numbered = noise is not None  # whether the answers depend on the query numbers
         self.held_for = int(getattr(noise, "held_for", 1))  # consecutive queries of an image on one random stream
         # Whether the labels were validated already, so that the ledger need not check them again.
-        self.checked = isinstance(model, TorchModel | FunctionModel) and getattr(noise, "checked", noise is None)
+        self.checked = isinstance(model, TorchModel | FunctionModel) and (noise is None or is_checked(noise))
         self._key = Key(seed).child("noise")
         self._max_rows = max_rows or (CPU_ROWS if self.device.type == "cpu" else MAX_ROWS)
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from popskipjump.errors import BudgetError, InputError
 from popskipjump.oracles.base import Oracle, Ticket, device_of, is_whole
 from popskipjump.oracles.classifier import checked_labels
+from popskipjump.oracles.traits import is_checked, is_numbered
 
 Numbers = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
@@ -129,8 +130,8 @@ class Counted:
         self.oracle, self.ledger, self.image_id = oracle, ledger, image_id
         self.device = device_of(oracle)
         self._numbered = bool((image_id == torch.arange(len(image_id))).all())  # image ids are the rows
-        self._checked = bool(getattr(oracle, "checked", False))
-        self._number = bool(getattr(oracle, "numbered", True))
+        self._checked = is_checked(oracle)
+        self._number = is_numbered(oracle)
         self._seen = False
 
     def ask(self, points: Tensor, ticket: Ticket) -> Tensor:

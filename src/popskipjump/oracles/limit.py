@@ -10,6 +10,7 @@ from torch import Tensor
 
 from popskipjump.errors import OracleError
 from popskipjump.oracles.base import Oracle, Ticket, device_of
+from popskipjump.oracles.traits import is_checked, is_numbered
 
 MOST_HANGING = 8  # calls that never ended; then no more are made
 
@@ -38,8 +39,8 @@ class TimeLimit:
     def __init__(self, oracle: Oracle, seconds: float) -> None:
         self.oracle, self.seconds = oracle, seconds
         self.device = device_of(oracle)
-        self.checked = bool(getattr(oracle, "checked", False))
-        self.numbered = bool(getattr(oracle, "numbered", True))
+        self.checked = is_checked(oracle)
+        self.numbered = is_numbered(oracle)
         self._calls: queue.SimpleQueue[_Call | None] | None = None  # of the thread that waits for calls
         self._thread: threading.Thread | None = None
         self._hanging: list[threading.Thread] = []

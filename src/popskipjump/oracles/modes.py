@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from torch import nn
+from popskipjump.oracles.traits import module_of
 
 
 @contextmanager
 def evaluation_mode(model: object) -> Iterator[None]:
     """Context in which a torch module, or a model's module, is in evaluation mode; each layer's mode is restored."""
-    module = model if isinstance(model, nn.Module) else getattr(model, "module", None)
-    if not isinstance(module, nn.Module):
+    module = module_of(model)
+    if module is None:
         yield
         return
     modes = [(layer, layer.training) for layer in module.modules()]

@@ -33,6 +33,7 @@ from popskipjump.evaluation.spaced_report import in_space
 from popskipjump.geometry import Norm, norm_of
 from popskipjump.metrics import Verdict
 from popskipjump.oracles import NoiseModel, TorchModel
+from popskipjump.oracles.traits import classes_of, module_of
 from popskipjump.runs.collect import RunProgress, collect
 from popskipjump.runs.data import RunData, load
 from popskipjump.runs.engine import Engine
@@ -147,7 +148,7 @@ def _given(
         data=digest_of(batch.numpy(), truth.numpy()),
         images=batch.numpy(),
         labels=truth.numpy(),
-        classes=int(getattr(model, "classes", None) or int(truth.max()) + 1),
+        classes=classes_of(model) or int(truth.max()) + 1,
         place=Place("given", None, None, None),
         targets=None if targets is None else labels_of(targets, len(batch), "targets").numpy(),
         starts=begin.numpy() if isinstance(begin, Tensor) else begin,
@@ -158,8 +159,8 @@ def _given(
 
 def _named(model: Any, name: str | None, digest: str | None) -> dict[str, Any]:
     """The model and what a spec calls it."""
-    module = getattr(model, "module", model)
-    if isinstance(module, nn.Module):
+    module = module_of(model)
+    if module is not None:
         weights = [value.detach().cpu().numpy() for _, value in sorted(module.state_dict().items())]
         found = {"model_name": name or type(module).__name__, "weights": digest or digest_of(*weights)}
         return found | {"model": TorchModel(model) if isinstance(model, nn.Module) else model}

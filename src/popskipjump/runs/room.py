@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from popskipjump.attacks.protocols import PlansIterations
 from popskipjump.errors import InputError
 from popskipjump.runs.engine import Room
 from popskipjump.storage import RunSpec
@@ -54,7 +55,7 @@ def room_for(spec: RunSpec, values: int, group: int, memory: int | None = None) 
 
 def _iterations(spec: RunSpec) -> int:
     config = spec.attack.config()
-    if spec.iterations is None and spec.budget is not None and hasattr(config, "iterations_within"):
+    if spec.iterations is None and spec.budget is not None and isinstance(config, PlansIterations):
         return int(config.iterations_within(spec.budget))
     return int(config.iterations if spec.iterations is None else spec.iterations)
 

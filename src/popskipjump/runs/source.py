@@ -18,6 +18,7 @@ from popskipjump.attacks import Retry
 from popskipjump.errors import DataError, InputError, UnknownNameError
 from popskipjump.evaluation.inputs import checked_pool
 from popskipjump.oracles import TorchModel
+from popskipjump.oracles.traits import classes_of, module_of
 from popskipjump.runs.user_model import made_by_user
 from popskipjump.space import Space
 from popskipjump.storage import RunSpec
@@ -259,8 +260,8 @@ def _read_model(name: str, weights: Path | None, optimize: bool) -> tuple[Any, s
         parts.append(np.frombuffer(Path(name.rpartition(":")[0]).read_bytes(), dtype=np.uint8))
     else:
         made = _network(name, weights)
-    module = getattr(made, "module", made)  # a TorchModel holds its module
-    if isinstance(module, nn.Module):
+    module = module_of(made)
+    if module is not None:
         if weights is not None:
             zoo.load_weights(module, weights, zoo.densenet121_key if "densenet121" in name else None)
         parts += [value.detach().cpu().numpy() for _, value in sorted(module.state_dict().items())]
@@ -290,8 +291,8 @@ def _classes(network: Any, images: np.ndarray, labels: np.ndarray, *, embedded: 
                 f"the model does not take {whose} (shape {images.shape[1:]}): {' '.join(str(error).split())}. "
                 "Pass images that it was made for."
             ) from error
-    known = getattr(network, "classes", None)
-    return int(labels.max()) + 1 if known is None else int(known)
+    known = classes_of(network)
+    return int(labels.max()) + 1 if known is None else known
 
 
 def _absolute(path: str | Path | None) -> str | None:

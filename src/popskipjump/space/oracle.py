@@ -9,6 +9,7 @@ from torch import Tensor
 
 from popskipjump.errors import InputError
 from popskipjump.oracles import Oracle, Ticket, WhiteBox, device_of
+from popskipjump.oracles.traits import classes_of, is_checked, is_numbered, model_of, outputs_logits
 from popskipjump.space.chart import Chart
 
 
@@ -24,10 +25,10 @@ class SpaceOracle:
     def __init__(self, oracle: Oracle, chart: Chart, image_id: Tensor) -> None:
         self.oracle, self.chart = oracle, chart
         self.device = device_of(oracle)
-        self.numbered = bool(getattr(oracle, "numbered", True))
-        self.checked = bool(getattr(oracle, "checked", False))
-        model = getattr(oracle, "model", None)
-        affine = isinstance(model, WhiteBox) and chart.is_affine and getattr(model, "output", "logits") == "logits"
+        self.numbered = is_numbered(oracle)
+        self.checked = is_checked(oracle)
+        model = model_of(oracle)
+        affine = isinstance(model, WhiteBox) and chart.is_affine and outputs_logits(model)
         self.model = _AffineWhiteBox(model, chart) if affine else _Inside(model)
         self.asked = torch.zeros(len(image_id), dtype=torch.int64)  # (B,) queries so far
         self._ids, self._row = torch.sort(image_id.cpu())
@@ -51,7 +52,7 @@ class _Inside:
     @property
     def classes(self) -> int | None:
         """K, where it is known."""
-        return getattr(self._model, "classes", None)
+        return classes_of(self._model)
 
 
 class _AffineWhiteBox(_Inside):

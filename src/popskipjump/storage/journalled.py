@@ -11,6 +11,7 @@ from torch import Tensor
 from popskipjump.errors import InputError, OracleError
 from popskipjump.oracles import Classifier, Oracle, Ticket, TimeLimit, TorchModel, device_of
 from popskipjump.oracles.classifier import checked_labels
+from popskipjump.oracles.traits import is_checked, says_repeatable
 from popskipjump.storage.journal import Journal
 
 
@@ -22,7 +23,7 @@ def is_repeatable(oracle: object) -> bool:
     if isinstance(oracle, TimeLimit):
         return is_repeatable(oracle.oracle)
     ours = isinstance(oracle.model if isinstance(oracle, Classifier) else oracle, TorchModel)
-    return ours or bool(getattr(oracle, "repeatable", False))
+    return ours or says_repeatable(oracle)
 
 
 def over_journal(
@@ -79,7 +80,7 @@ class Journalled:
         self.oracle, self.journal = oracle, journal
         self.device = device_of(oracle)
         self.checked = True  # every label that is returned was validated before it was written
-        self._valid = bool(getattr(oracle, "checked", False))  # the oracle has done so
+        self._valid = is_checked(oracle)  # the oracle has done so
         self._before = before
         self._on_queries = on_queries
         self._began: float | None = None  # when the first new question was asked; the replay before it is not counted

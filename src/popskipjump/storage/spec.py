@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from popskipjump.attacks import ATTACKS
 from popskipjump.attacks.base import MOST_ITERATIONS
+from popskipjump.attacks.protocols import PlansIterations
 from popskipjump.errors import InputError
 from popskipjump.noise import describe
 from popskipjump.oracles.ledger import MOST_QUERIES
@@ -75,7 +76,7 @@ class RunSpec(BaseModel):
             attack = choices.get("attack")
             if isinstance(attack, str) and attack in ATTACKS:
                 attack = ATTACKS[attack]()
-            if choices.get("budget") is not None and hasattr(attack, "iterations_within"):
+            if choices.get("budget") is not None and isinstance(attack, PlansIterations):
                 return {**choices, "iterations": None}
             if is_dataclass(attack) and hasattr(attack, "iterations"):
                 return {**choices, "iterations": attack.iterations}

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from popskipjump.errors import InputError
 from popskipjump.oracles import Oracle, Ticket, device_of
+from popskipjump.oracles.traits import model_of
 from popskipjump.rng import Key, integers, uniform
 
 KINDS = ("fail", "hang", "late", "garbage", "die")
@@ -79,7 +80,7 @@ class FaultyOracle:
     ) -> None:
         self.oracle, self.faults = oracle, faults
         self.device = device_of(oracle)
-        self.model = getattr(oracle, "model", None)  # lets `evaluate` find the white box, for metrics alone
+        self.model = model_of(oracle)  # lets `evaluate` find the white box, for metrics alone
         self.events: Counter[str] = Counter()  # calls by what they met: "answered", "fail", "hang", ...
         self._key = Key(seed).child("faults")
         self._sleep = sleep

@@ -23,6 +23,7 @@ from popskipjump.evaluation.phases import warnings_of, warnings_of_noise
 from popskipjump.integrations.http.stop import Stoppable, interrupt
 from popskipjump.oracles import Oracle, Ticket, device_of
 from popskipjump.oracles.modes import evaluation_mode
+from popskipjump.oracles.traits import model_of
 from popskipjump.types import Status
 
 _BY_IMAGE = ("images", "labels", "targets", "starts", "image_ids")
@@ -122,7 +123,7 @@ def _warnings(
 
     def counting(report: Report) -> list[str]:
         ours = options.get("noise") is not None
-        of_status = warnings_of(report, options.get("stop_distance"), getattr(model, "model", model))
+        of_status = warnings_of(report, options.get("stop_distance"), model_of(model) or model)
         return of_status + warnings_of_noise(report, config, votes, ours)
 
     reports = [item for item in found if isinstance(item, Report)]

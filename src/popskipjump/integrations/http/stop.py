@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from popskipjump.oracles import Oracle, Ticket, device_of
+from popskipjump.oracles.traits import Interrupts, is_checked
 from popskipjump.storage.journalled import is_repeatable
 
 
@@ -16,7 +17,7 @@ class Stoppable:
 
     def __init__(self, oracle: Oracle, stop: threading.Event) -> None:
         self._oracle, self._stop, self.device = oracle, stop, device_of(oracle)
-        self.checked, self.repeatable = bool(getattr(oracle, "checked", False)), is_repeatable(oracle)
+        self.checked, self.repeatable = is_checked(oracle), is_repeatable(oracle)
 
     def ask(self, points: Tensor, ticket: Ticket) -> Tensor:
         """See `Oracle`."""
@@ -33,5 +34,5 @@ class Stoppable:
 def interrupt(model: Any, stop: threading.Event) -> None:
     """End all asking: of threads that are about to ask, and of an endpoint that waits for its server."""
     stop.set()
-    if callable(end := getattr(model, "interrupt", None)):
-        end()
+    if isinstance(model, Interrupts):
+        model.interrupt()

@@ -11,6 +11,7 @@ from torch import Tensor
 from popskipjump.errors import InputError, OracleError
 from popskipjump.noise.checks import gives_logits, number, spelled
 from popskipjump.noise.truth import DRAWS, KEY, Truth, exactly, in_chunks, one_hot
+from popskipjump.oracles.traits import HasLogits
 from popskipjump.rng import Key, normal
 
 # Nodes of the trapezoidal rule for an integral against the normal density: its error is below float32's there.
@@ -66,7 +67,7 @@ class BoundaryDefence:
     def _logits(self, model: Any, points: Tensor) -> tuple[Tensor, Tensor]:
         """float32 logits `(M, K)`, and which of the points get noise `(M, 1)`."""
         self.check(model, tuple(points.shape[1:]))
-        logits = in_chunks(model.logits if hasattr(model, "logits") else model.log_probs, points).to(torch.float32)
+        logits = in_chunks(model.logits if isinstance(model, HasLogits) else model.log_probs, points).to(torch.float32)
         bad = int(logits.isnan().any(dim=1).sum())
         if bad:
             raise OracleError(f"the model's logits are not numbers at {bad} of {len(points)} inputs.")

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from popskipjump.errors import InputError, UnknownNameError
 from popskipjump.noise.checks import number, spelled
 from popskipjump.noise.truth import DRAWS, KEY, Truth, monte_carlo, noiseless
+from popskipjump.oracles.traits import module_of, unfrozen
 from popskipjump.rng import Key, bits, normal
 
 
@@ -45,7 +46,7 @@ class FeatureNoise:
     def sample(self, model: Any, points: Tensor, roots: Tensor) -> Tensor:
         """See `NoiseModel`."""
         with _noisy(self._layer_of(model), self.layer, self.sigma, roots):
-            labels: Tensor = getattr(model, "plain", model).labels(points)  # a frozen copy has no layers
+            labels: Tensor = unfrozen(model).labels(points)  # a frozen copy has no layers
         return labels.to(points.device)
 
     def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
@@ -56,8 +57,8 @@ class FeatureNoise:
         return monte_carlo(self, model, points, draws, key)
 
     def _layer_of(self, model: Any) -> nn.Module:
-        module = getattr(model, "module", None)
-        if not isinstance(module, nn.Module):
+        module = module_of(model)
+        if module is None:
             raise InputError(f"feature noise needs a torch module with layers, not a {type(model).__name__}.")
         layers: dict[str, nn.Module] = {name: layer for name, layer in module.named_modules() if name}
         if self.layer not in layers:
