@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ MEDIAN, MEAN = 60.0, 120.0  # goals for the queries of the settle phase
 PLACES = torch.linspace(-0.6, 1.2, 37, dtype=torch.float64)  # log-distances from the walk's point
 NEEDED = math.log(125)  # 1% for each image, of which the first place has 80%
 PRICES = np.geomspace(1e-6, 1e-2, 60)  # of a query, in units of log-distance
-LONGEST, RUNS = 1000, 400  # of simulated tests
+LONGEST, RUNS = 1000, 100  # of simulated tests
 
 
 class Rays(NamedTuple):
@@ -81,6 +82,7 @@ def probabilities(model: psj.TorchModel, noise: str, rays: Rays, labels: np.ndar
     return torch.stack(found)
 
 
+@lru_cache(maxsize=1)
 def simulated() -> tuple[np.ndarray, np.ndarray]:
     """Mean answers until our test confirms, at most `LONGEST`, for some P: both `(k,)`."""
     chance = torch.linspace(0.51, 1.0, 50, dtype=torch.float64)
