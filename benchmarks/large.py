@@ -31,12 +31,13 @@ from tuning import variant
 
 import popskipjump as psj
 from popskipjump.attacks import HopSkipJump
-from popskipjump.metrics import border_distance
+from popskipjump.metrics import border_distance, majority_border
 
 TUNING, REPORTED, POOL = range(10), range(10, 26), range(26, 42)
 MARKS = (100, 250, 500, 1000, 2000, 5000)
 HSJ = "HSJ"
 PLACES, HALVINGS = 16, 8  # of a border distance: these calls are not counted, and cost as much as queries
+DRAWS, MAJORITY_HALVINGS = 128, 5  # of a majority's border, where an attack under smoothing looks for it
 HSJ_FILES = ("hop_skip_jump.py", "walk.py", "directions/monte_carlo.py", "steps/straight.py", "searches/bisection.py")
 
 
@@ -48,12 +49,14 @@ class Row(NamedTuple):
     images: int
     must: dict[int, float]  # queries -> largest ratio
     against: str = "HSJ"  # without noise; or "first": QSJ's own first border
+    majority: bool = False  # measured at the border of the most frequent answer, instead of that without noise
 
 
 ROWS = {
     "none": Row(None, False, 16, {250: 0.35, 500: 0.42, 1000: 0.42, 2000: 0.5}),
     "flips": Row("flip:0.1", False, 16, {1000: 0.8, 2000: 0.8}),
     "smoothing": Row("smoothing:0.1", False, 16, {5000: 0.5}, "first"),
+    "smoothing-majority": Row("smoothing:0.1", False, 16, {5000: 0.5}, "first", majority=True),
     "targeted": Row(None, True, 8, {1000: 0.7, 2000: 0.7, 5000: 0.7}),
 }
 
@@ -108,9 +111,25 @@ def measured(problem: Problem, points: torch.Tensor, reached: torch.Tensor) -> n
     return np.where(known, np.log(np.where(known, found, 1.0)), nothing(problem))
 
 
-def cell(problem: Problem, attack: str, budget: int, seed: int) -> dict[str, Any]:
+def of_majority(problem: Problem, points: torch.Tensor) -> np.ndarray:
+    """Log-distances of the border of the most frequent answer on the rays of points `(B, d)`: `(B,)`.
+
+    nan where the most frequent answer is wrong at the image itself: there is nothing to attack.
+    """
+    there = points.reshape(problem.images.shape)
+    found = majority_border(
+        problem.model, problem.noise, problem.images, there, problem.labels, steps=PLACES,
+        bisections=MAJORITY_HALVINGS, draws=DRAWS,
+    ).distance.double().numpy()  # fmt: skip
+    known = np.isfinite(found) & (found > 0)
+    logs = np.where(known, np.log(np.where(known, found, 1.0)), nothing(problem))
+    return np.where(found == 0, np.nan, logs)
+
+
+def cell(problem: Problem, attack: str, budget: int, seed: int, majority: bool = False) -> dict[str, Any]:
     """Log-distances by mark, `(B,)` each, and those of the first border (mark 0), of a run with a budget."""
     name = f"large {problem.name} {problem.which} {attack} {budget} {seed} {_code(attack)}"
+    name += " majority" if majority else ""
     path = RUNS / (hashlib.sha256(name.encode()).hexdigest()[:24] + ".json")
     if path.exists():
         known: dict[str, Any] = json.loads(path.read_text())
@@ -124,11 +143,12 @@ def cell(problem: Problem, attack: str, budget: int, seed: int) -> dict[str, Any
     trace, images, logs = report.trace, torch.arange(len(problem.images)), {}
     if trace.points is None:
         raise SystemExit("a run without its trace cannot be measured")
-    for mark in (0, *(mark for mark in MARKS if mark <= budget)):
+    for mark in (0, budget) if majority else (0, *(mark for mark in MARKS if mark <= budget)):
         paid = (trace.queries <= mark).sum(dim=0)  # steps by then
         last = (paid - 1).clamp(min=0)
         reached = torch.where((paid > 0) | (mark == 0), trace.distance[last, images], torch.inf)
-        logs[str(mark)] = measured(problem, trace.points[last, images], reached).tolist()
+        rays = trace.points[last, images]
+        logs[str(mark)] = (of_majority(problem, rays) if majority else measured(problem, rays, reached)).tolist()
     told = {"name": name, "log_distances": logs, "steps": len(trace.queries), "seconds": time.process_time() - began}
     RUNS.mkdir(exist_ok=True)
     path.with_suffix(".part").write_text(json.dumps(told))
@@ -141,12 +161,13 @@ def compared(row: Row, attack: str, chosen: tuple[int, ...], marks: tuple[int, .
     """The lines of one attack: at each mark its mean, the yardstick's, their ratio and what it must be."""
     problem = problem_of(row.noise, row.targeted, chosen)
     clean = problem_of(None, row.targeted, chosen)
-    mine = [cell(problem, attack, max(marks), seed)["log_distances"] for seed in seeds]
+    mine = [cell(problem, attack, max(marks), seed, row.majority)["log_distances"] for seed in seeds]
     best = [cell(clean, HSJ, max(marks), seed)["log_distances"] for seed in seeds] if row.against == "HSJ" else mine
     at = marks if row.against == "HSJ" else [0] * len(marks)
     logs = np.array([np.mean([run[str(mark)] for run in mine], axis=0) for mark in marks])
     yard = np.array([np.mean([run[str(mark)] for run in best], axis=0) for mark in at])
-    lines = []
+    kept = np.isfinite(logs).all(axis=0) & np.isfinite(yard).all(axis=0)
+    logs, yard, lines = logs[:, kept], yard[:, kept], []
     for place, mark in enumerate(marks):
         ratio = float(np.exp((logs[place] - yard[place]).mean()))
         must = row.must.get(mark)
@@ -179,7 +200,8 @@ def main() -> None:
         f"{'Tuning images.' if args.tuning else 'Images that were not used for tuning.'} Seeds "
         f"{', '.join(map(str, args.seeds))}. Geometric means of the noiseless border distance on the ray that an "
         "attack has after so many queries. The yardstick is `HopSkipJump(radius=0.01)` without noise, or, under "
-        "smoothing, the first border of the attack itself."
+        "smoothing, the first border of the attack itself. A row on the majority is measured where the most frequent "
+        "answer changes on the ray, by a sequential test with up to 128 answers at a place."
     )
     save(args.out, header("224 x 224 x 3", command()) + f"\n{told}\n\n{markdown(columns, lines)}")
 
