@@ -358,3 +358,53 @@ def test_no_file_function_or_folder_is_too_long_to_read() -> None:
             functions = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
             long += [f"{name}: {node.name}" for node in functions if _code_lines(node) > 60]
     assert not long
+
+
+def _private_names_of_the_source() -> set[str]:
+    """Attributes `self._x` and names `_x` of modules that the source defines."""
+    found: set[str] = set()
+    for module in _modules():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                found.add(node.attr)
+            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+    return {name for name in found if name.startswith("_") and not name.endswith("_") and name != "_"}
+
+
+def _private_uses(text: str, private: set[str]) -> list[str]:
+    """Uses of private names of the source in a test, but for names that the test itself stores under `self`.
+
+    `monkeypatch.setattr(thing, "_name", ...)` is allowed: a fault has to be put where no public name is.
+    """
+    tree = ast.parse(text)
+    own = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
+            found += [f"{node.lineno}: {item.name}" for item in node.names if item.name.startswith("_")]
+        elif isinstance(node, ast.Attribute) and node.attr in private - own:
+            owner = node.value.id if isinstance(node.value, ast.Name) else ""
+            if owner not in {"self", "cls"}:
+                found.append(f"{node.lineno}: {node.attr}")
+    return found
+
+
+def test_tests_use_public_names_only() -> None:
+    private = _private_names_of_the_source()
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    found = {str(path.relative_to(ROOT)): _private_uses(path.read_text(encoding="utf-8"), private) for path in files}
+    assert not {path: uses for path, uses in found.items() if uses}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from popskipjump.oracles.limit import _serve",
+        "limit._thread.join()",
+    ],
+)
+def test_a_private_name_in_a_test_is_noticed(text: str) -> None:
+    assert _private_uses(text, {"_serve", "_thread"})

@@ -150,7 +150,7 @@ def _view(number: int, name: str, run: RunData, rows: int) -> RunView:
         queries=_summary(run.attack_queries[chosen], ",.0f"),
         verdict=f"{np.median(judged):.2f}; sure for {sure} of {int(chosen.sum())}" if len(judged) else "not asked",
         seconds=f"{run.seconds.sum():,.0f} s",
-        accuracy=_accuracy(run),
+        accuracy=accuracy_rows(run),
         phases=[
             Phase(phase, f"{int(count.sum()):,}", round(100 * float(count.sum()) / total, 1))
             for phase, count in sorted(run.queries_by_phase.items(), key=lambda item: -int(item[1].sum()))
@@ -198,7 +198,7 @@ def _reached(run: RunData, row: int) -> str:
     return f"{int(run.labels[row])} → {reached if reached >= 0 else '?'}"
 
 
-def _accuracy(run: RunData) -> list[tuple[str, str]]:
+def accuracy_rows(run: RunData) -> list[tuple[str, str]]:
     """Robust accuracy at round sizes of the change: an image falls at the distance of its confirmed point."""
     right = np.array([status is not Status.MISCLASSIFIED for status in run.status])
     confirmed = np.array([status.ended_well for status in run.status])

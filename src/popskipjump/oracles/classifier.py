@@ -161,7 +161,7 @@ class TorchModel:
         self.probability = output == "probability" or ends_in_sigmoid(module)
         self.classes: int | None = None
         self.forward: Callable[[Tensor], Any] = FastForward(self.module) if optimize else self.module
-        self._size = CallSize(self.module)
+        self.call_size = CallSize(self.module)
 
     @property
     def plain(self) -> TorchModel:
@@ -170,18 +170,18 @@ class TorchModel:
             return self
         output = "probability" if self.probability and self.output == "logits" else self.output
         plain = TorchModel(self.module, self.device, output)
-        plain._size = self._size
+        plain.call_size = self.call_size
         return plain
 
     def rows_of_a_call(self, points: Tensor) -> int:
         """How many rows of these the next call of the module gets at most, for noise that acts inside the module."""
-        return self._size.limit(points)
+        return self.call_size.limit(points)
 
     def logits(self, points: Tensor) -> Tensor:
         """`(M, *S)` -> `(M, K)`."""
         if self.output == "labels":
             raise InputError("this model gives labels only; logits are needed here.")
-        return self._logits(points) if torch.is_grad_enabled() else in_calls(self._size, self._logits, points)
+        return self._logits(points) if torch.is_grad_enabled() else in_calls(self.call_size, self._logits, points)
 
     def _logits(self, points: Tensor) -> Tensor:
         """The same in one call."""
@@ -216,7 +216,7 @@ class TorchModel:
         """See `WhiteBox`."""
         with torch.set_grad_enabled(False):  # cheaper than no_grad, and part of every call
             if self.output == "labels":
-                return in_calls(self._size, self._labels, points)
+                return in_calls(self.call_size, self._labels, points)
             return self.logits(points).argmax(dim=1)
 
     def _labels(self, points: Tensor) -> Tensor:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-_FIRST_BYTES = 4 << 20  # of inputs in the first call, which measures
-_LAYER_BYTES = 256 << 20  # what the widest layer of a call may read and write together
+FIRST_BYTES = 4 << 20  # of inputs in the first call, which measures
+LAYER_BYTES = 256 << 20  # what the widest layer of a call may read and write together
 
 
 class CallSize:
@@ -27,7 +27,7 @@ class CallSize:
         """Rows of the next call."""
         if self.rows is not None:
             return self.rows
-        return max(1, _FIRST_BYTES // max(4 * points[:1].numel(), 1))
+        return max(1, FIRST_BYTES // max(4 * points[:1].numel(), 1))
 
     def measured(self, call: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
         """What a call answers; the first one is measured."""
@@ -53,7 +53,7 @@ class CallSize:
         finally:
             for hook in hooks:
                 hook.remove()
-        self.rows = max(1, int(_LAYER_BYTES / widest))
+        self.rows = max(1, int(LAYER_BYTES / widest))
         return answer
 
 

@@ -26,20 +26,20 @@ class FastForward:
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         self.state = "not called yet"
-        self._forward: Callable[[Tensor], Any] | None = None
+        self.forward: Callable[[Tensor], Any] | None = None
         self._once = False  # whether equal rows have equal outputs, one row of one tensor each
 
     def __call__(self, points: Tensor) -> Any:
         """The module's output for a batch `(M, *S)`."""
-        if self._forward is None:
-            self._forward = self._made(points)
+        if self.forward is None:
+            self.forward = self._made(points)
         # Votes repeat every row, so a look at the first two rows is enough for all other calls.
         if self._once and len(points) > 1 and torch.equal(points[0], points[1]):
             differs = (points[1:] != points[:-1]).flatten(1).any(dim=1)
             group = torch.cat((differs.new_zeros(1), differs)).cumsum(dim=0)  # (M,) the number of each row's point
             first = torch.cat((differs.new_ones(1), differs))
-            return self._forward(points[first])[group]
-        return self._forward(points)
+            return self.forward(points[first])[group]
+        return self.forward(points)
 
     def _made(self, points: Tensor) -> Callable[[Tensor], Any]:
         example = points[:2].detach().clone()

@@ -126,9 +126,9 @@ class Journal:
         self._main_end = max(self._main_end, len(self._header))
         self._tail_end = max(self._tail_end, len(self._header) + _FLIGHT.size)
         with writing(self.path):
-            self._write(self._main, 0, self._header)
+            self.write_at(self._main, 0, self._header)
             os.ftruncate(self._main, self._main_end)
-            self._write(self._small, 0, self._header + _FLIGHT.pack(*self.flight))
+            self.write_at(self._small, 0, self._header + _FLIGHT.pack(*self.flight))
             os.ftruncate(self._small, self._tail_end)
             # In shared memory: a note at each call costs nothing so, and the system keeps it when the process dies.
             self._slot = mmap.mmap(self._small, len(self._header) + _FLIGHT.size)
@@ -223,7 +223,7 @@ class Journal:
                 self._append_sealed(record)
         elif count:
             asked = ticket.image.numpy(), _numbered(ticket).numpy()
-            self._append_loose(self._loose.add_call(*asked, labels.cpu().numpy(), seconds))
+            self.append_loose(self._loose.add_call(*asked, labels.cpu().numpy(), seconds))
         self._recent = []
         self.begin_call(0)
 
@@ -232,7 +232,7 @@ class Journal:
         words = (type(error).__name__, str(error))
         spans = spans_of(ticket)
         for record in split(spans, np.zeros(int(spans[:, 2].sum()), dtype=np.int64), seconds):
-            self._append_loose(self._loose.add(Record(FAILURE, record.spans, seconds, _NONE, words)))
+            self.append_loose(self._loose.add(Record(FAILURE, record.spans, seconds, _NONE, words)))
         self._recent.append(spans)
         self.begin_call(0)
 
@@ -289,12 +289,13 @@ class Journal:
     def _append_sealed(self, record: Record) -> None:
         content = encoded(record)
         with writing(self.path):
-            self._write(self._main, self._main_end, content)
+            self.write_at(self._main, self._main_end, content)
         self._main_end += len(content)
 
-    def _append_loose(self, content: bytes) -> None:
+    def append_loose(self, content: bytes) -> None:
+        """Write a record to the tail, which is sealed when it is full."""
         try:
-            self._write(self._small, self._tail_end, content)
+            self.write_at(self._small, self._tail_end, content)
         except OSError:  # entered only now: this is part of every call
             with writing(self.tail):
                 raise
@@ -312,7 +313,8 @@ class Journal:
             os.ftruncate(self._small, self._tail_end)
         self._loose = Loose()
 
-    def _write(self, file: int, place: int, content: bytes) -> None:
+    def write_at(self, file: int, place: int, content: bytes) -> None:
+        """Write all of the bytes, in as many calls of the system as it takes."""
         written = os.pwrite(file, content, place)
         while written < len(content):
             written += os.pwrite(file, content[written:], place + written)

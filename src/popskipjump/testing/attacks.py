@@ -47,7 +47,8 @@ class AttackContract:
         """The attack's configuration, or its name."""
         raise NotImplementedError("say in your subclass how the attack is made")
 
-    def _run(self, name: str = "plane", rows: list[int] | None = None, **options: Any) -> tuple[Report, _Watch]:
+    def attacked(self, name: str = "plane", rows: list[int] | None = None, **options: Any) -> tuple[Report, _Watch]:
+        """Attack the images of a known border; returns the report, and what the oracle saw."""
         case = known_borders()[name]
         noise = options.pop("noise", None)
         watches: list[_Watch] = []
@@ -74,7 +75,7 @@ class AttackContract:
         """The median distance is at most `factor` times the true one, and points are on the adversarial side."""
         found = []
         for name, case in known_borders().items():
-            report, _ = self._run(name)
+            report, _ = self.attacked(name)
             claim(np.isfinite(report.distances).all(), f"{name}: images ended without a point: {report.status}.")
             ratio = report.distances / case.distances.numpy()
             shown = f"{name}: the points are {np.round(ratio, 3)} times as far as the border."
@@ -86,42 +87,42 @@ class AttackContract:
     def test_every_query_is_counted(self) -> None:
         """The report's queries are those that the classifier saw, with and without noise."""
         for noise in (None, "flip:0.1"):
-            report, watch = self._run(noise=noise)
+            report, watch = self.attacked(noise=noise)
             seen = [watch.count[row] for row in range(len(report.queries))]
             claim(report.queries.tolist() == seen, f"{report.queries.tolist()} queries counted, {seen} asked.")
 
     def test_nothing_leaves_the_bounds(self) -> None:
         """Neither a query nor a returned point."""
-        report, watch = self._run(noise="flip:0.1")
+        report, watch = self.attacked(noise="flip:0.1")
         low, high = min(watch.low, report.points.min()), max(watch.high, report.points.max())
         claim(low >= 0 and high <= 1, f"points from {low} to {high} in bounds of 0 and 1.")
 
     def test_distances_are_those_of_the_points(self) -> None:
         """In both norms."""
         for norm in ("l2", "linf"):
-            report, _ = self._run(norm=norm)
+            report, _ = self.attacked(norm=norm)
             change = (report.points - report.images).reshape(len(report.points), -1).astype(np.float64)
             size = np.abs(change).max(axis=1) if norm == "linf" else np.sqrt((change**2).sum(axis=1))
             claim(np.allclose(report.distances, size, rtol=1e-5), f"{norm}: {report.distances} said, {size} measured.")
 
     def test_the_same_seed_gives_the_same_points(self) -> None:
         """To the bit, with noise; another seed gives others."""
-        first, second, other = (self._run(noise="flip:0.1", seed=seed)[0].points for seed in (0, 0, 1))
+        first, second, other = (self.attacked(noise="flip:0.1", seed=seed)[0].points for seed in (0, 0, 1))
         claim(first.tobytes() == second.tobytes(), "two runs of one seed differ: use the streams of `problem.key`.")
         claim(first.tobytes() != other.tobytes(), "another seed changes nothing.")
 
     def test_images_do_not_influence_each_other(self) -> None:
         """A batch of three is three runs of one."""
-        together, _ = self._run(noise="flip:0.1")
+        together, _ = self.attacked(noise="flip:0.1")
         for row in range(3):
-            alone, _ = self._run(noise="flip:0.1", rows=[row])
+            alone, _ = self.attacked(noise="flip:0.1", rows=[row])
             same = alone.points[0].tobytes() == together.points[row].tobytes()
             claim(same and alone.queries[0] == together.queries[row], f"image {row} ends elsewhere when it is alone.")
 
     def test_a_budget_is_never_exceeded(self) -> None:
         """Whatever it is."""
         for budget in BUDGETS:
-            report, watch = self._run(noise="flip:0.1", budget=budget)
+            report, watch = self.attacked(noise="flip:0.1", budget=budget)
             most = max(watch.count.values(), default=0)
             claim(most <= budget, f"{most} queries of an image with a budget of {budget}.")
             claim(report.queries.max() == most, "the report does not say what was asked.")
@@ -145,5 +146,5 @@ class AttackContract:
             iterations=self.iterations,
             verdict=10,
         )
-        report, _ = self._run()
+        report, _ = self.attacked()
         claim(wrapped.points.tobytes() == report.points.tobytes(), "an oracle and its model give different points.")

@@ -62,9 +62,9 @@ class BasicBlock(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """`(N, C, H, W)` to `(N, C', H / stride, W / stride)`."""
         branch = self.bn2(self.conv2(functional.relu(self.bn1(self.conv1(features)))))
-        return functional.relu(torch.add(branch, self._shortcut(features)))
+        return functional.relu(torch.add(branch, self.shortcut(features)))
 
-    def _shortcut(self, features: Tensor) -> Tensor:
+    def shortcut(self, features: Tensor) -> Tensor:
         """Every stride-th pixel, with zero channels added evenly before and after the old ones."""
         kept = features[:, :, :: self.stride, :: self.stride]
         before = self.new_channels // 2

@@ -15,7 +15,7 @@ from run_toys import Logging, source_with, spec_of
 
 from popskipjump import InputError, Status
 from popskipjump.experiments.charts import curve_chart, log_ticks, sigmoid_chart
-from popskipjump.experiments.page import _accuracy, render
+from popskipjump.experiments.page import accuracy_rows, render
 from popskipjump.experiments.pictures import changed_most, difference, gain_of, picture
 from popskipjump.metrics import Curve
 from popskipjump.runs.collect import RunData, collect
@@ -227,12 +227,12 @@ def test_inputs_that_are_no_pictures_are_told_by_what_changed(runs: Any) -> None
 
 
 def test_robust_accuracy_falls_with_the_size_of_the_change_and_counts_confirmed_points_alone(runs: Any) -> None:
-    shares = [float(share.rstrip("%")) for _, share in _accuracy(runs[0])]
+    shares = [float(share.rstrip("%")) for _, share in accuracy_rows(runs[0])]
     assert shares[0] == 100.0
     assert shares == sorted(shares, reverse=True)
     assert shares[-1] == 0.0
     nothing = replace(runs[0], status=[Status.UNCONFIRMED] * 4)
-    assert _accuracy(nothing) == []
+    assert accuracy_rows(nothing) == []
 
 
 def test_a_page_says_when_and_on_what_machine_a_run_was_made(runs: Any) -> None:

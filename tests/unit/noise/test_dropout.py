@@ -266,7 +266,7 @@ def test_a_batch_that_takes_several_calls_has_the_masks_of_its_rows() -> None:
     images = torch.from_numpy(zoo.mnist_images(1000)[0]).repeat(3, 1, 1, 1)
     streams = torch.arange(len(images))
     together = noise.sample(model, images, streams)
-    model.plain._size.rows = 700  # a network whose layers are wider
+    model.plain.call_size.rows = 700  # a network whose layers are wider
     assert float((together == noise.sample(model, images, streams)).double().mean()) > 0.999
     parts = [noise.sample(model, images[i : i + 100], streams[i : i + 100]) for i in range(0, len(images), 100)]
     assert float((together == torch.cat(parts)).double().mean()) > 0.999  # ties of logits in batches of other sizes

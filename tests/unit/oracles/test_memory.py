@@ -31,7 +31,7 @@ def images(count: int, side: int) -> Tensor:
 
 
 def test_a_call_has_as_many_rows_as_the_widest_layer_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_LAYER_BYTES", 10 * 4 * 16 * (1 + 7))  # ten rows of 4 x 4, one channel in, seven out
+    monkeypatch.setattr(memory, "LAYER_BYTES", 10 * 4 * 16 * (1 + 7))  # ten rows of 4 x 4, one channel in, seven out
     net, points = Wide(7), images(25, 4)
     model = TorchModel(net)
     model.labels(points[:2])
@@ -40,7 +40,7 @@ def test_a_call_has_as_many_rows_as_the_widest_layer_allows(monkeypatch: pytest.
 
 
 def test_the_first_call_of_large_inputs_has_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_FIRST_BYTES", 3 * 4 * 16)
+    monkeypatch.setattr(memory, "FIRST_BYTES", 3 * 4 * 16)
     net, points = Wide(2), images(8, 4)
     assert TorchModel(net).labels(points).shape == (8,)
     assert net.rows == [3, 5]
@@ -50,11 +50,11 @@ def test_a_frozen_copy_is_measured_by_row_as_the_module_is() -> None:
     plain, fast = TorchModel(Wide(7)), TorchModel(Wide(7), optimize=True)
     for model in (plain, fast):
         model.labels(images(1, 8))
-    assert plain._size.rows == fast._size.rows == memory._LAYER_BYTES // (4 * 64 * 8)
+    assert plain.call_size.rows == fast.call_size.rows == memory.LAYER_BYTES // (4 * 64 * 8)
 
 
 def test_labels_and_gradients_are_those_of_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_LAYER_BYTES", 1)
+    monkeypatch.setattr(memory, "LAYER_BYTES", 1)
     net, points = Wide(5), images(6, 4)
     model = TorchModel(net)
     assert torch.allclose(model.log_probs(points), net(points).log_softmax(dim=1))

@@ -97,14 +97,14 @@ def test_rows_that_repeat_are_computed_once_and_answered_each() -> None:
     with torch.no_grad():
         fast(batch)
         seen: list[int] = []
-        forward = fast._forward
+        forward = fast.forward
         assert forward is not None
 
         def counting(x: Tensor) -> Any:
             seen.append(len(x))
             return forward(x)
 
-        fast._forward = counting
+        fast.forward = counting
         votes = fast(batch.repeat_interleave(5, dim=0))
         mixed = fast(torch.cat((batch[:1], batch[:1], batch[1:3], batch[:1])))
         assert seen == [6, 4]  # only neighbours count as repeats

@@ -43,7 +43,7 @@ def die_at(moment: str, note: Path) -> None:
 
     if moment == "in a record of the journal":
         places: list[int] = []
-        whole = Journal._write
+        whole = Journal.write_at
 
         def torn(self: Journal, file: int, place: int, content: bytes) -> None:
             places.append(place)
@@ -52,7 +52,7 @@ def die_at(moment: str, note: Path) -> None:
                 die()
             whole(self, file, place, content)
 
-        patch.setattr(Journal, "_write", torn)
+        patch.setattr(Journal, "write_at", torn)
     elif moment == "between two arrays":
         done: list[Path] = []
 

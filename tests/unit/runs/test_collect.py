@@ -202,7 +202,7 @@ def test_a_classifier_that_fails_for_good_can_be_mended(tmp_path: Path) -> None:
 def test_a_full_disk_is_no_failure_of_the_classifier(
     tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec, write, left = spec_of(source), Journal._append_loose, [20]
+    spec, write, left = spec_of(source), Journal.append_loose, [20]
 
     def full(self: Journal, body: Any) -> None:
         left[0] -= 1
@@ -210,7 +210,7 @@ def test_a_full_disk_is_no_failure_of_the_classifier(
             raise StorageError("the disk is full")
         write(self, body)
 
-    monkeypatch.setattr(Journal, "_append_loose", full)
+    monkeypatch.setattr(Journal, "append_loose", full)
     with pytest.raises(StorageError, match="full"):
         collect(spec, range(3), tmp_path, source=source)
     monkeypatch.undo()

@@ -233,13 +233,21 @@ def test_a_full_disk_loses_nothing_that_was_finished(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    connections: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def noted(*words: Any, **options: Any) -> sqlite3.Connection:
+        connections.append(connect(*words, **options))
+        return connections[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
     with RunFolder.working(tmp_path, SPEC) as folder:
         folder.begin([7], {}, VERSIONS)
         if step == "array":
             monkeypatch.setattr(os, "fsync", full)
         else:  # SQLite writes by itself: give it no more pages
-            pages = folder._database._value("PRAGMA page_count")
-            folder._database._value(f"PRAGMA max_page_count = {pages}")
+            (pages,) = connections[-1].execute("PRAGMA page_count").fetchone()
+            connections[-1].execute(f"PRAGMA max_page_count = {pages}").fetchone()
         many = [result(image) for image in range(7, 7 + (1 if step == "array" else 200))]
         with pytest.raises(StorageError, match=r"disk is full.*make room"):
             folder.finish(many)

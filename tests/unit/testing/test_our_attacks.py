@@ -58,12 +58,12 @@ def test_an_attack_that_stays_where_it_starts_breaks_the_contract() -> None:
 
 def test_an_attack_whose_randomness_is_not_its_seeds_breaks_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     counter = itertools.count()
-    run = AttackContract._run
+    run = AttackContract.attacked
 
     def unseeded(self: AttackContract, name: str = "plane", rows: Any = None, **options: Any) -> Any:
         return run(self, name, rows, **options | {"seed": next(counter)})
 
-    monkeypatch.setattr(AttackContract, "_run", unseeded)
+    monkeypatch.setattr(AttackContract, "attacked", unseeded)
     contract = contract_of("psj")
     with pytest.raises(AssertionError, match="two runs of one seed differ"):
         contract.test_the_same_seed_gives_the_same_points()
@@ -72,14 +72,14 @@ def test_an_attack_whose_randomness_is_not_its_seeds_breaks_the_contract(monkeyp
 
 
 def test_points_that_are_not_adversarial_break_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = AttackContract._run
+    run = AttackContract.attacked
 
     def pulled_back(self: AttackContract, *arguments: Any, **options: Any) -> Any:
         report, watch = run(self, *arguments, **options)
         report.points[:] = report.images + np.float32(0.5) * (report.points - report.images)
         return report, watch
 
-    monkeypatch.setattr(AttackContract, "_run", pulled_back)
+    monkeypatch.setattr(AttackContract, "attacked", pulled_back)
     contract = contract_of("psj")
     with pytest.raises(AssertionError, match="0% of the returned points"):
         contract.test_every_known_border_is_approached()

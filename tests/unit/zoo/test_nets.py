@@ -104,7 +104,7 @@ def test_densenet_normalizes_when_asked() -> None:
 
 def test_the_shortcut_is_a_strided_slice_between_zero_channels() -> None:
     features = random_images(1, 16, 4, 4)
-    shortcut = BasicBlock(16, 32, stride=2)._shortcut(features)
+    shortcut = BasicBlock(16, 32, stride=2).shortcut(features)
     assert shortcut.shape == (1, 32, 2, 2)
     torch.testing.assert_close(shortcut[:, 8:24], features[:, :, ::2, ::2])
     assert shortcut[:, :8].abs().sum() == 0
