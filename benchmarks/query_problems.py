@@ -18,7 +18,7 @@ from torch import Tensor
 
 import popskipjump as psj
 from popskipjump.metrics import border_distance
-from popskipjump.noise import Smoothing, TrueNoise, noise_of
+from popskipjump.noise import KnownNoise, Smoothing, noise_of
 from popskipjump.rng import Key, normal, uniform
 
 DATA = "POPSKIPJUMP_DATA"
@@ -81,7 +81,7 @@ class _Usual:
 
     def __init__(self, problem: Problem) -> None:
         noise = noise_of(problem.noise)
-        if not isinstance(noise, TrueNoise):
+        if not isinstance(noise, KnownNoise):
             raise SystemExit(f"{problem.noise} has no labels in the long run")
         self.model, self.noise = problem.model, noise
 

@@ -13,6 +13,7 @@ from popskipjump.adapters import declared_bounds, recognised
 from popskipjump.attacks import AttackResult, Pool, Problem, Retry, Settle, run, set_aside
 from popskipjump.attacks.protocols import begins_nearest, needs_gradient
 from popskipjump.errors import InputError, OracleError
+from popskipjump.evaluation.before_after import border_distances, judge, prepare, warnings_of, warnings_of_noise
 from popskipjump.evaluation.hooks import Hooks
 from popskipjump.evaluation.inputs import (
     DEFAULT_ATTACK,
@@ -31,7 +32,6 @@ from popskipjump.evaluation.inputs import (
     starts_of,
     within_budget,
 )
-from popskipjump.evaluation.phases import border_distances, judge, prepare, warnings_of, warnings_of_noise
 from popskipjump.evaluation.report import Probes, Report
 from popskipjump.evaluation.spaced import evaluate_in_space, wants_space
 from popskipjump.evaluation.watching import Watch

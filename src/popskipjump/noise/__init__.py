@@ -9,7 +9,7 @@ from popskipjump.noise.logit_sampling import LogitSampling
 from popskipjump.noise.parse import describe, noise_of
 from popskipjump.noise.selection import correct_probability, truth_of
 from popskipjump.noise.smoothing import Smoothing
-from popskipjump.noise.truth import TrueNoise, Truth, monte_carlo
+from popskipjump.noise.truth import KnownNoise, LabelDistribution, monte_carlo
 
 __all__ = [
     "BitDepth",
@@ -20,13 +20,13 @@ __all__ = [
     "FeatureNoise",
     "Flip",
     "Jpeg",
+    "KnownNoise",
+    "LabelDistribution",
     "LogitSampling",
     "RandomNoise",
     "ResizePad",
     "Smoothing",
     "Switching",
-    "TrueNoise",
-    "Truth",
     "correct_probability",
     "describe",
     "monte_carlo",

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from popskipjump.errors import InputError
 from popskipjump.noise.checks import check_images, class_count, whole_number
-from popskipjump.noise.truth import DRAWS, KEY, MAX_CASES, Truth, exactly, frequencies, monte_carlo
+from popskipjump.noise.truth import DRAWS, KEY, MAX_CASES, LabelDistribution, exactly, frequencies, monte_carlo
 from popskipjump.oracles.classifier import BaseModel
 from popskipjump.rng import Key, integers
 
@@ -32,7 +32,7 @@ class Cropping:
         return f"cropping:{self.size}"
 
     def check(self, model: BaseModel, shape: tuple[int, ...]) -> None:
-        """See `TrueNoise`."""
+        """See `KnownNoise`."""
         check_images("cropping", shape)
         if self.size > min(shape[1:]):
             raise InputError(f"crop size {self.size} exceeds an image of {shape[1]} x {shape[2]} pixels.")
@@ -42,8 +42,8 @@ class Cropping:
         place = integers(roots, 1, self._places(model, points)).squeeze(-1)
         return self._label_at(model, points, place)
 
-    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
-        """See `TrueNoise`; exact if there are at most `MAX_CASES` crop positions, estimated otherwise."""
+    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> LabelDistribution:
+        """See `KnownNoise`; exact if there are at most `MAX_CASES` crop positions, estimated otherwise."""
         places = self._places(model, points)
         if places > MAX_CASES:
             return monte_carlo(self, model, points, draws, key)

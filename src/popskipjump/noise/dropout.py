@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from popskipjump.errors import InputError
 from popskipjump.noise.checks import number, written
-from popskipjump.noise.truth import DRAWS, KEY, Truth, monte_carlo, noiseless
+from popskipjump.noise.truth import DRAWS, KEY, LabelDistribution, monte_carlo, noiseless
 from popskipjump.oracles.traits import SizesCalls, module_of, unfrozen
 from popskipjump.rng import Key, bits, uniform
 
@@ -50,7 +50,7 @@ class Dropout:
         return f"dropout:{written(self.rate)}"
 
     def check(self, model: Any, shape: tuple[int, ...]) -> None:
-        """See `TrueNoise`."""
+        """See `KnownNoise`."""
         _layers_of(model)
 
     def sample(self, model: Any, points: Tensor, roots: Tensor) -> Tensor:
@@ -69,8 +69,8 @@ class Dropout:
             start = part.stop
         return torch.cat(parts).to(points.device)
 
-    def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
-        """See `TrueNoise`; estimated."""
+    def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> LabelDistribution:
+        """See `KnownNoise`; estimated."""
         _layers_of(model)
         if self.rate == 0:
             return noiseless(model, points)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from popskipjump.errors import InputError
 from popskipjump.noise.checks import as_model
-from popskipjump.noise.truth import DRAWS, KEY, Truth, exactly, in_chunks, one_hot
+from popskipjump.noise.truth import DRAWS, KEY, LabelDistribution, exactly, in_chunks, one_hot
 from popskipjump.oracles.base import device_of
 from popskipjump.oracles.classifier import BaseModel
 from popskipjump.rng import Key, integers
@@ -38,7 +38,7 @@ class Ensemble:
         return f"ensemble of {len(self.members) + 1}"
 
     def check(self, model: BaseModel, shape: tuple[int, ...]) -> None:
-        """See `TrueNoise`; every model is accepted."""
+        """See `KnownNoise`; every model is accepted."""
 
     def sample(self, model: BaseModel, points: Tensor, roots: Tensor) -> Tensor:
         """See `NoiseModel`."""
@@ -51,8 +51,8 @@ class Ensemble:
                 labels[rows] = _labels(member, points[rows])
         return labels
 
-    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
-        """See `TrueNoise`; exact."""
+    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> LabelDistribution:
+        """See `KnownNoise`; exact."""
         team = (model, *self.members)
         answers = [in_chunks(partial(_labels, member), points) for member in team]
         known = [member.classes for member in team if member.classes is not None]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from popskipjump.errors import InputError
 from popskipjump.noise.checks import gives_logits, labels_below, number, whole_number, written
-from popskipjump.noise.truth import DRAWS, KEY, Truth, exactly, in_chunks, one_hot
+from popskipjump.noise.truth import DRAWS, KEY, LabelDistribution, exactly, in_chunks, one_hot
 from popskipjump.oracles.classifier import BaseModel
 from popskipjump.rng import Key, as_integers, below, bits
 
@@ -41,7 +41,7 @@ class Flip:
         return f"flip:{written(self.rate)}"
 
     def check(self, model: BaseModel, shape: tuple[int, ...]) -> None:
-        """See `TrueNoise`."""
+        """See `KnownNoise`."""
         if self.classes is None and model.classes is None and not gives_logits(model):
             raise self._unknown()
 
@@ -64,8 +64,8 @@ class Flip:
         """A uniformly random other class for each label, from random bits: `(M,)`, `(M,)` -> `(M,)`."""
         return as_integers(raw, classes - 1).add_(1).add_(labels).remainder_(classes)
 
-    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
-        """See `TrueNoise`; exact."""
+    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> LabelDistribution:
+        """See `KnownNoise`; exact."""
         labels, classes = self._labels(model, points)
         other = self.rate / (classes - 1)
         return exactly(other + (1 - self.rate - other) * one_hot(labels, classes))

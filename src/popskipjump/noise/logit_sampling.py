@@ -10,7 +10,7 @@ from torch import Tensor
 
 from popskipjump.errors import InputError, OracleError
 from popskipjump.noise.checks import gives_logits, number, written
-from popskipjump.noise.truth import DRAWS, KEY, Truth, exactly, in_chunks, one_hot
+from popskipjump.noise.truth import DRAWS, KEY, LabelDistribution, exactly, in_chunks, one_hot
 from popskipjump.oracles.traits import HasLogits
 from popskipjump.rng import Key, uniform
 
@@ -32,7 +32,7 @@ class LogitSampling:
         return f"logit:{written(self.temperature)}"
 
     def check(self, model: Any, shape: tuple[int, ...]) -> None:
-        """See `TrueNoise`."""
+        """See `KnownNoise`."""
         if not gives_logits(model):
             raise InputError(
                 f"logit sampling needs logits, and this {type(model).__name__} gives labels only: pass a torch module "
@@ -46,8 +46,8 @@ class LogitSampling:
         mark = uniform(roots, 1) * cumulative[:, -1:]
         return (cumulative < mark).sum(dim=1)
 
-    def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
-        """See `TrueNoise`; exact."""
+    def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> LabelDistribution:
+        """See `KnownNoise`; exact."""
         return exactly(self._probabilities(model, points))
 
     def _probabilities(self, model: Any, points: Tensor) -> Tensor:

@@ -6,16 +6,18 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from popskipjump.noise.truth import DRAWS, KEY, TrueNoise, Truth, monte_carlo, noiseless
+from popskipjump.noise.truth import DRAWS, KEY, KnownNoise, LabelDistribution, monte_carlo, noiseless
 from popskipjump.oracles.classifier import BaseModel, NoiseModel
 from popskipjump.rng import Key
 
 
-def truth_of(noise: NoiseModel | None, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
-    """Class probabilities of an answer under any noise model, or without noise (None); see `TrueNoise.truth`."""
+def truth_of(
+    noise: NoiseModel | None, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY
+) -> LabelDistribution:
+    """Class probabilities of an answer under any noise model, or without noise (None); see `KnownNoise.truth`."""
     if noise is None:
         return noiseless(model, points)
-    if isinstance(noise, TrueNoise):
+    if isinstance(noise, KnownNoise):
         return noise.truth(model, points, draws, key)
     return monte_carlo(noise, model, points, draws, key)
 

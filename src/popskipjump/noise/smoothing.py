@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from popskipjump.noise.checks import number, written
-from popskipjump.noise.truth import DRAWS, KEY, Truth, monte_carlo, noiseless
+from popskipjump.noise.truth import DRAWS, KEY, LabelDistribution, monte_carlo, noiseless
 from popskipjump.oracles.classifier import BaseModel
 from popskipjump.rng import Key, normal
 
@@ -29,7 +29,7 @@ class Smoothing:
         return f"smoothing:{written(self.sigma)}"
 
     def check(self, model: BaseModel, shape: tuple[int, ...]) -> None:
-        """See `TrueNoise`; every model is accepted."""
+        """See `KnownNoise`; every model is accepted."""
 
     def sample(self, model: BaseModel, points: Tensor, roots: Tensor) -> Tensor:
         """See `NoiseModel`."""
@@ -38,8 +38,8 @@ class Smoothing:
             points = points.add(noise.to(points.dtype), alpha=self.sigma)
         return model.labels(points).to(points.device)
 
-    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
-        """See `TrueNoise`; estimated."""
+    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> LabelDistribution:
+        """See `KnownNoise`; estimated."""
         if self.sigma == 0:
             return noiseless(model, points)
         return monte_carlo(self, model, points, draws, key)

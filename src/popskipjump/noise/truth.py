@@ -17,7 +17,7 @@ KEY = Key(0, ("truth",))
 MAX_CASES = 200  # noise models with at most this many outcomes are enumerated instead of sampled
 
 
-class Truth(NamedTuple):
+class LabelDistribution(NamedTuple):
     """Class probabilities of noisy answers, and their standard errors."""
 
     probabilities: Tensor  # (M, K)
@@ -26,13 +26,13 @@ class Truth(NamedTuple):
 
 
 @runtime_checkable
-class TrueNoise(NoiseModel, Protocol):
+class KnownNoise(NoiseModel, Protocol):
     """A noise model that also gives, or estimates, the class probabilities of its answers."""
 
     def check(self, model: Any, shape: tuple[int, ...]) -> None:
         """Raise an `InputError` if this noise cannot act on `model` with inputs `(M, *shape)`; makes no query."""
 
-    def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
+    def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> LabelDistribution:
         """Class probabilities of an answer.
 
         Args:
@@ -43,12 +43,12 @@ class TrueNoise(NoiseModel, Protocol):
         """
 
 
-def exactly(probabilities: Tensor) -> Truth:
-    """Exact class probabilities `(M, K)` as a `Truth` with standard errors of 0."""
-    return Truth(probabilities, torch.zeros_like(probabilities), exact=True)
+def exactly(probabilities: Tensor) -> LabelDistribution:
+    """Exact class probabilities `(M, K)` as a `LabelDistribution` with standard errors of 0."""
+    return LabelDistribution(probabilities, torch.zeros_like(probabilities), exact=True)
 
 
-def noiseless(model: BaseModel, points: Tensor) -> Truth:
+def noiseless(model: BaseModel, points: Tensor) -> LabelDistribution:
     """Class probabilities without noise: 1 for the model's label, 0 for the others; `(M, *S)` -> `(M, K)`."""
     labels = in_chunks(model.labels, points)
     return exactly(one_hot(labels, class_count(model, points)))
@@ -94,8 +94,10 @@ def frequencies(answer: Callable[[Tensor, Tensor, Tensor], Tensor], points: Tens
     return counts.reshape(len(points), classes).to(torch.float32) / draws
 
 
-def monte_carlo(noise: NoiseModel, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
-    """Class probabilities estimated from `draws` answers for each point; see `TrueNoise.truth`.
+def monte_carlo(
+    noise: NoiseModel, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY
+) -> LabelDistribution:
+    """Class probabilities estimated from `draws` answers for each point; see `KnownNoise.truth`.
 
     The standard error is computed from the shrunken frequency (k + 1/2) / (n + 1), so that it is positive even for a
     class that was never drawn.
@@ -107,4 +109,4 @@ def monte_carlo(noise: NoiseModel, model: BaseModel, points: Tensor, draws: int 
 
     share = frequencies(answer, points, draws, class_count(model, points))
     shrunk = (share * draws + 0.5) / (draws + 1)
-    return Truth(share, (shrunk * (1 - shrunk) / draws).sqrt(), exact=False)
+    return LabelDistribution(share, (shrunk * (1 - shrunk) / draws).sqrt(), exact=False)

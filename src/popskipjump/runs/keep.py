@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from popskipjump import Pool, Report
 from popskipjump.attacks import Retry, Trace
 from popskipjump.errors import InputError
+from popskipjump.evaluation.before_after import warnings_of_noise
 from popskipjump.evaluation.inputs import (
     DEFAULT_ATTACK,
     Array,
@@ -26,7 +27,6 @@ from popskipjump.evaluation.inputs import (
     labels_of,
     starts_of,
 )
-from popskipjump.evaluation.phases import warnings_of_noise
 from popskipjump.evaluation.report import Probes
 from popskipjump.evaluation.spaced import described, wants_space
 from popskipjump.evaluation.spaced_report import in_space

@@ -23,7 +23,7 @@ _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def io_errors(path: Path) -> Iterator[None]:
     """Turn the system's errors into ours."""
     try:
         yield
@@ -49,7 +49,7 @@ def linked(path: Path) -> StorageError:
 
 def open_own(path: Path) -> int:
     """A file of a run, open for reading and writing, made if need be; a link or a device is refused."""
-    with writing(path):
+    with io_errors(path):
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | _NO_FOLLOW, _PRIVATE_FILE)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
@@ -66,7 +66,7 @@ def refuse_links(*paths: Path) -> None:
 
 def private_folder(path: Path) -> None:
     """Make a folder that only its owner can read, if it is not there; parents are made in the usual way."""
-    with writing(path):
+    with io_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             path.mkdir(mode=_PRIVATE_FOLDER)
@@ -77,7 +77,7 @@ def private_folder(path: Path) -> None:
 
 def read_limited(path: Path, most: int) -> bytes:
     """The bytes of a plain file, which must not be larger than `most`."""
-    with writing(path), os.fdopen(_open_plain(path), "rb") as file:
+    with io_errors(path), os.fdopen(_open_plain(path), "rb") as file:
         if os.fstat(file.fileno()).st_size <= most:
             return file.read(most)
     raise StorageError(f"{path} is larger than {most:,} bytes, more than any file of its kind: it is not read.")
@@ -95,7 +95,7 @@ def _open_plain(path: Path) -> int:
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file under a fresh temporary name, and rename it when it has reached the disk."""
     partial = path.with_name(f".{path.name}.{os.urandom(6).hex()}{PARTIAL}")
-    with writing(path):
+    with io_errors(path):
         file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, _PRIVATE_FILE)
         try:
             with os.fdopen(file, "wb") as stream:
@@ -111,7 +111,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def drop_partials(folder: Path) -> None:
     """Remove what killed processes were writing; only for whoever holds the lock."""
-    with writing(folder):
+    with io_errors(folder):
         for path in folder.glob(f".*{PARTIAL}"):
             path.unlink(missing_ok=True)
 
@@ -145,7 +145,7 @@ class Lock:
             ) from error
         self._file = file
         try:
-            with writing(self._path):
+            with io_errors(self._path):
                 os.ftruncate(file, 0)
                 os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         except BaseException:
@@ -165,7 +165,7 @@ def is_locked(path: Path) -> bool:
     """Whether some process holds the lock."""
     if not path.is_file():
         return False
-    with writing(path), path.open("rb") as file:
+    with io_errors(path), path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -30,12 +30,12 @@ from popskipjump.storage.files import (
     PARTIAL,
     Lock,
     drop_partials,
+    io_errors,
     is_locked,
     private_folder,
     read_limited,
     refuse_links,
     write_whole,
-    writing,
 )
 from popskipjump.storage.journal import Journal
 from popskipjump.storage.journalled import Journalled, drop_what_follows_from_lost, over_journal
@@ -281,7 +281,7 @@ def list_runs(root: Path) -> list[RunInfo]:
         raise NotARunError(f"there is no folder {root}: name the folder that holds the runs.")
     if (root / SPEC).exists():
         return [info(root)]
-    with writing(root):
+    with io_errors(root):
         found = [path for path in root.iterdir() if (path / SPEC).is_file()]
         return [info(path) for path in sorted(found, key=lambda path: (path / SPEC).stat().st_mtime_ns)]
 
@@ -315,7 +315,7 @@ def _refuse_strangers(path: Path) -> None:
     """A folder without a spec may hold nothing but a lock: the remains of a run that was killed at its birth."""
     if (path / SPEC).exists():
         return
-    with writing(path):
+    with io_errors(path):
         names = (entry.name for entry in path.iterdir())
         others = sorted(name for name in names if name != LOCK and not _is_partial(name))
     if others:

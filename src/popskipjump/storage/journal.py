@@ -25,7 +25,7 @@ from torch import Tensor
 from popskipjump.errors import DamagedRunError, InputError
 from popskipjump.oracles import Ticket
 from popskipjump.storage.answers import Answers
-from popskipjump.storage.files import open_own, read_limited, refuse_links, writing
+from popskipjump.storage.files import io_errors, open_own, read_limited, refuse_links
 from popskipjump.storage.records import (
     ANSWERS,
     FAILURE,
@@ -125,7 +125,7 @@ class Journal:
         self.flight = Flight(0, lost, self.flight.deaths + bool(self.flight.now))
         self._main_end = max(self._main_end, len(self._header))
         self._tail_end = max(self._tail_end, len(self._header) + _FLIGHT.size)
-        with writing(self.path):
+        with io_errors(self.path):
             self.write_at(self._main, 0, self._header)
             os.ftruncate(self._main, self._main_end)
             self.write_at(self._small, 0, self._header + _FLIGHT.pack(*self.flight))
@@ -272,7 +272,7 @@ class Journal:
     def clear(self) -> None:
         """Drop everything: the images are finished."""
         self._main_end, self._tail_end = len(self._header), len(self._header) + _FLIGHT.size
-        with writing(self.path):
+        with io_errors(self.path):
             os.ftruncate(self._main, self._main_end)
             os.ftruncate(self._small, self._tail_end)
         self._answers, self._failures, self._recent, self._loose, self.seconds = {}, {}, [], Loose(), 0.0
@@ -288,7 +288,7 @@ class Journal:
 
     def _append_sealed(self, record: Record) -> None:
         content = encoded(record)
-        with writing(self.path):
+        with io_errors(self.path):
             self.write_at(self._main, self._main_end, content)
         self._main_end += len(content)
 
@@ -297,7 +297,7 @@ class Journal:
         try:
             self.write_at(self._small, self._tail_end, content)
         except OSError:  # entered only now: this is part of every call
-            with writing(self.tail):
+            with io_errors(self.tail):
                 raise
         self._tail_end += len(content)
         if self._tail_end > TAIL_BYTES:
@@ -307,7 +307,7 @@ class Journal:
         """Pack the tail's answers into sealed records, and empty it once these are on the disk."""
         for record in self._loose.sealed():
             self._append_sealed(record)
-        with writing(self.path):
+        with io_errors(self.path):
             os.fdatasync(self._main)
             self._tail_end = len(self._header) + _FLIGHT.size
             os.ftruncate(self._small, self._tail_end)

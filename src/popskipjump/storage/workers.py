@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from popskipjump.errors import BusyRunError
-from popskipjump.storage.files import Lock, refuse_links, writing
+from popskipjump.storage.files import Lock, io_errors, refuse_links
 from popskipjump.storage.journal import Journal
 from popskipjump.storage.records import ANSWERS, FAILURE, Record, queries_of, split, stretches_of
 
@@ -55,7 +55,7 @@ def left_over(folder: Path) -> list[Path]:
     """The journals in a folder of workers."""
     if not folder.is_dir():
         return []
-    with writing(folder):
+    with io_errors(folder):
         refuse_links(folder)
         return sorted(path for path in folder.glob("*.bin") if path.stem.isdigit())
 
@@ -91,7 +91,7 @@ def absorb(journal: Journal, folder: Path, run: str, finished: Collection[int], 
 
 def drop(path: Path) -> None:
     """Remove the journal of a shard, if it is there."""
-    with writing(path):
+    with io_errors(path):
         for part in (path, path.with_suffix(".tail"), path.with_suffix(".lock")):
             part.unlink(missing_ok=True)
 

@@ -20,12 +20,12 @@ from popskipjump.noise import (
     FeatureNoise,
     Flip,
     Jpeg,
+    KnownNoise,
     LogitSampling,
     RandomNoise,
     ResizePad,
     Smoothing,
     Switching,
-    TrueNoise,
     correct_probability,
     monte_carlo,
     truth_of,
@@ -147,7 +147,7 @@ def test_checking_a_model_that_fits_asks_it_nothing(noise: Any, model: TorchMode
 
 
 def test_every_noise_has_a_truth(noise: Any) -> None:
-    assert isinstance(noise, TrueNoise)
+    assert isinstance(noise, KnownNoise)
 
 
 @pytest.mark.parametrize("quiet", NOISELESS, ids=str)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import popskipjump as psj
-from popskipjump.noise import Cropping, Dropout, Ensemble, Flip, LogitSampling, Smoothing, Truth
+from popskipjump.noise import Cropping, Dropout, Ensemble, Flip, LabelDistribution, LogitSampling, Smoothing
 from popskipjump.oracles import BaseModel, PlanarSigmoid, Plane, TorchModel
 from popskipjump.rng import Key, normal, uniform
 from popskipjump.testing import NoiseContract
@@ -95,7 +95,7 @@ class Broken:
         labels = (uniform(roots, 1).squeeze(-1) < 0.3).to(torch.int64)
         return torch.zeros_like(labels) if self.fault == "certain" else labels
 
-    def truth(self, model: BaseModel, points: Tensor, draws: int = 1, key: Key | None = None) -> Truth:
+    def truth(self, model: BaseModel, points: Tensor, draws: int = 1, key: Key | None = None) -> LabelDistribution:
         # says that class 0 is certain
         return Flip(0.0).truth(psj.FunctionModel(lambda x: np.zeros(len(x), int), classes=2), points)
 

@@ -65,14 +65,14 @@ def human(
     from popskipjump.integrations.http.server import listen, server_of
     from popskipjump.integrations.human import Study
     from popskipjump.integrations.human.server import application, new_token
-    from popskipjump.storage.files import Lock, writing
+    from popskipjump.storage.files import Lock, io_errors
 
     with plain_errors("the answers are kept: the same command continues the study"):
         if host in ("0.0.0.0", "::", ""):  # noqa: S104
             raise InputError("--host must be the one address by which the page is reached, such as 192.168.1.5.")
         chosen = load_images(data, images, start_index, targeted=False, from_noise=False, bounds=(0.0, 1.0))
         material = _material(chosen, [name.strip() for name in classes.split(",") if name.strip()])
-        with writing(study):
+        with io_errors(study):
             study.mkdir(parents=True, exist_ok=True)
         name = material.digest(attack=attack, budget=budget, seed=seed, first=start_index)
         with Lock(study / LOCK), listen(port, host) as socket:

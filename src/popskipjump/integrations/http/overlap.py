@@ -17,9 +17,9 @@ from torch import Tensor
 from popskipjump.attacks import Pool, Progress
 from popskipjump.errors import InputError, OracleError
 from popskipjump.evaluation import Hooks, Report, evaluate
+from popskipjump.evaluation.before_after import warnings_of, warnings_of_noise
 from popskipjump.evaluation.inputs import Array, AttackConfig, attack_of
 from popskipjump.evaluation.joined import joined, without_result
-from popskipjump.evaluation.phases import warnings_of, warnings_of_noise
 from popskipjump.integrations.http.stop import Stoppable, interrupt
 from popskipjump.oracles import Oracle, Ticket, device_of
 from popskipjump.oracles.modes import evaluation_mode

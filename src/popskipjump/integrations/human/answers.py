@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from popskipjump.errors import DamagedRunError, NotARunError
-from popskipjump.storage.files import writing
+from popskipjump.storage.files import io_errors
 
 SAME, OTHER, UNSURE = "same", "other", "unsure"
 CLASS = "class:"
@@ -63,7 +63,7 @@ class AnswerFile:
         self.path = path
         self.known: list[Reply] = []
         header = json.dumps({"psj_study": _VERSION, "study": study}) + "\n"
-        with writing(path):
+        with io_errors(path):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             content = path.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
@@ -77,14 +77,14 @@ class AnswerFile:
         except Exception:
             os.close(self._file)
             raise
-        with writing(path):
+        with io_errors(path):
             os.ftruncate(self._file, len(whole))
             if not whole:
                 self._write(header)
 
     def append(self, reply: Reply) -> None:
         """Write a reply down; it is on the disk when this returns."""
-        with writing(self.path):
+        with io_errors(self.path):
             self._write(json.dumps(reply._asdict(), ensure_ascii=True) + "\n")
 
     def _write(self, line: str) -> None:

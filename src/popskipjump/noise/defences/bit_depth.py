@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from popskipjump.noise.checks import class_count, per_row, spelled, value_range, whole_number
-from popskipjump.noise.truth import DRAWS, KEY, Truth, exactly, frequencies
+from popskipjump.noise.truth import DRAWS, KEY, LabelDistribution, exactly, frequencies
 from popskipjump.oracles.classifier import BaseModel
 from popskipjump.rng import Key, integers
 
@@ -40,14 +40,14 @@ class BitDepth:
         return spelled("bit-depth", self.fewest, self.most, self.low, self.high, usual=(0.0, 1.0))
 
     def check(self, model: BaseModel, shape: tuple[int, ...]) -> None:
-        """See `TrueNoise`; any model will do."""
+        """See `KnownNoise`; any model will do."""
 
     def sample(self, model: BaseModel, points: Tensor, roots: Tensor) -> Tensor:
         """See `NoiseModel`."""
         return self._label_at(model, points, integers(roots, 1, self._depths).squeeze(-1))
 
-    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
-        """See `TrueNoise`; exact: every depth is tried."""
+    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> LabelDistribution:
+        """See `KnownNoise`; exact: every depth is tried."""
 
         def answer(inputs: Tensor, row: Tensor, depth: Tensor) -> Tensor:
             return self._label_at(model, inputs, depth)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from popskipjump.errors import InputError, OracleError
 from popskipjump.noise.checks import gives_logits, number, spelled
-from popskipjump.noise.truth import DRAWS, KEY, Truth, exactly, in_chunks, one_hot
+from popskipjump.noise.truth import DRAWS, KEY, LabelDistribution, exactly, in_chunks, one_hot
 from popskipjump.oracles.traits import HasLogits
 from popskipjump.rng import Key, normal
 
@@ -42,7 +42,7 @@ class BoundaryDefence:
         return spelled("boundary-defence", self.confidence, self.sigma)
 
     def check(self, model: Any, shape: tuple[int, ...]) -> None:
-        """See `TrueNoise`."""
+        """See `KnownNoise`."""
         if not gives_logits(model):
             raise InputError(
                 f"the boundary defence needs logits, and this {type(model).__name__} gives labels only: pass a torch "
@@ -55,8 +55,8 @@ class BoundaryDefence:
         noise = normal(roots, logits.shape[1]).to(logits.dtype)
         return torch.where(unsure, logits + self.sigma * noise, logits).argmax(dim=1)
 
-    def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
-        """See `TrueNoise`; exact: an integral of one dimension for each class."""
+    def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> LabelDistribution:
+        """See `KnownNoise`; exact: an integral of one dimension for each class."""
         logits, unsure = self._logits(model, points)
         shares = one_hot(logits.argmax(dim=1), logits.shape[1])
         (rows,) = torch.nonzero(unsure.squeeze(1), as_tuple=True)

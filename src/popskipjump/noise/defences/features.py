@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from popskipjump.errors import InputError, UnknownNameError
 from popskipjump.noise.checks import number, spelled
-from popskipjump.noise.truth import DRAWS, KEY, Truth, monte_carlo, noiseless
+from popskipjump.noise.truth import DRAWS, KEY, LabelDistribution, monte_carlo, noiseless
 from popskipjump.oracles.traits import module_of, unfrozen
 from popskipjump.rng import Key, bits, normal
 
@@ -40,7 +40,7 @@ class FeatureNoise:
         return spelled("feature-noise", self.sigma, self.layer)
 
     def check(self, model: Any, shape: tuple[int, ...]) -> None:
-        """See `TrueNoise`."""
+        """See `KnownNoise`."""
         self._layer_of(model)
 
     def sample(self, model: Any, points: Tensor, roots: Tensor) -> Tensor:
@@ -49,8 +49,8 @@ class FeatureNoise:
             labels: Tensor = unfrozen(model).labels(points)  # a frozen copy has no layers
         return labels.to(points.device)
 
-    def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
-        """See `TrueNoise`; estimated."""
+    def truth(self, model: Any, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> LabelDistribution:
+        """See `KnownNoise`; estimated."""
         self._layer_of(model)
         if self.sigma == 0:
             return noiseless(model, points)

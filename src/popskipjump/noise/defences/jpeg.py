@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from popskipjump.noise.checks import check_images, class_count, per_row, spelled, value_range, whole_number
-from popskipjump.noise.truth import DRAWS, KEY, Truth, exactly, frequencies
+from popskipjump.noise.truth import DRAWS, KEY, LabelDistribution, exactly, frequencies
 from popskipjump.oracles.classifier import BaseModel
 from popskipjump.rng import Key, integers
 
@@ -58,7 +58,7 @@ class Jpeg:
         return spelled("jpeg", self.lowest, self.highest, self.low, self.high, usual=(0.0, 1.0))
 
     def check(self, model: BaseModel, shape: tuple[int, ...]) -> None:
-        """See `TrueNoise`."""
+        """See `KnownNoise`."""
         check_images("compression", shape)
 
     def sample(self, model: BaseModel, points: Tensor, roots: Tensor) -> Tensor:
@@ -67,8 +67,8 @@ class Jpeg:
         quality = integers(roots, 1, self._qualities).squeeze(-1) + self.lowest
         return model.labels(self.compressed(points, quality)).to(points.device)
 
-    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
-        """See `TrueNoise`; exact: every quality is tried."""
+    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> LabelDistribution:
+        """See `KnownNoise`; exact: every quality is tried."""
         self.check(model, tuple(points.shape[1:]))
 
         def answer(inputs: Tensor, row: Tensor, number: Tensor) -> Tensor:

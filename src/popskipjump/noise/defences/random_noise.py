@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from popskipjump.noise.checks import number, spelled, value_range
-from popskipjump.noise.truth import DRAWS, KEY, Truth, monte_carlo, noiseless
+from popskipjump.noise.truth import DRAWS, KEY, LabelDistribution, monte_carlo, noiseless
 from popskipjump.oracles.classifier import BaseModel
 from popskipjump.rng import Key, normal
 
@@ -37,7 +37,7 @@ class RandomNoise:
         return spelled("rnd", self.sigma, self.low, self.high, usual=(0.0, 1.0))
 
     def check(self, model: BaseModel, shape: tuple[int, ...]) -> None:
-        """See `TrueNoise`; any model will do."""
+        """See `KnownNoise`; any model will do."""
 
     def sample(self, model: BaseModel, points: Tensor, roots: Tensor) -> Tensor:
         """See `NoiseModel`."""
@@ -46,8 +46,8 @@ class RandomNoise:
             points = points.add(noise.to(points.dtype), alpha=self.sigma).clamp_(self.low, self.high)
         return model.labels(points).to(points.device)
 
-    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
-        """See `TrueNoise`; estimated."""
+    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> LabelDistribution:
+        """See `KnownNoise`; estimated."""
         if self.sigma == 0:
             return noiseless(model, points)
         return monte_carlo(self, model, points, draws, key)

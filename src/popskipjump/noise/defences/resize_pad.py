@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from popskipjump.errors import InputError
 from popskipjump.noise.checks import check_images, class_count, number, spelled
-from popskipjump.noise.truth import DRAWS, KEY, MAX_CASES, Truth, exactly, frequencies, monte_carlo
+from popskipjump.noise.truth import DRAWS, KEY, MAX_CASES, LabelDistribution, exactly, frequencies, monte_carlo
 from popskipjump.oracles.classifier import BaseModel
 from popskipjump.rng import Key, integers
 
@@ -45,7 +45,7 @@ class ResizePad:
         return spelled("resize-pad", self.smallest, self.largest, self.fill, usual=(0.0,))
 
     def check(self, model: BaseModel, shape: tuple[int, ...]) -> None:
-        """See `TrueNoise`."""
+        """See `KnownNoise`."""
         check_images("random resizing", shape)
         self._sizes(shape)
 
@@ -62,8 +62,8 @@ class ResizePad:
                 labels[rows] = self._label_at(model, size, points[rows], place)
         return labels
 
-    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> Truth:
-        """See `TrueNoise`; exact up to `MAX_CASES` pairs of a size and a place, estimated beyond."""
+    def truth(self, model: BaseModel, points: Tensor, draws: int = DRAWS, key: Key = KEY) -> LabelDistribution:
+        """See `KnownNoise`; exact up to `MAX_CASES` pairs of a size and a place, estimated beyond."""
         self.check(model, tuple(points.shape[1:]))
         sizes = self._sizes(tuple(points.shape[1:]))
         if sum(_places(points, size) for size in sizes) > MAX_CASES:

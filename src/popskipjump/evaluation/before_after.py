@@ -1,4 +1,4 @@
-"""Phases of an evaluation around the attack: check of the images, starting points, verdict on the result."""
+"""What an evaluation does before and after the attack: check of the images, starting points, verdict, warnings."""
 
 from __future__ import annotations
 
