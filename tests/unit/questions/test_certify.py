@@ -100,7 +100,7 @@ class _Moving:
     def __call__(self, batch: np.ndarray) -> np.ndarray:
         self.left -= len(batch)
         return np.asarray(
-            (batch.reshape(len(batch), -1).sum(axis=1) > (4.0 if self.left > 0 else 2.5)).astype(np.int64)
+            (batch.reshape(len(batch), -1).sum(axis=1) > (4.0 if self.left > 0 else 2.1)).astype(np.int64)
         )
 
 
