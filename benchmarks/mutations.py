@@ -295,7 +295,7 @@ MUTATIONS = [
         ("problem.verdict + most.clamp(max=_FEWEST)", "problem.verdict + most", "the_first_reserve_is_fixed"),
         ("ledger.budget // 3)", "ledger.budget)", "the_first_reserve_is_fixed"),
         ("torch.minimum(needed, most[rows])", "needed", "the_reserve_of_a_border_is_at_most"),
-        ("far.clamp(max=_GRADUAL)", "far", "a_gradual_border_and_a_noisy_one_reserve_more"),
+        ("far.clamp(max=_GRADUAL)", "far", "a_gradual_border_reserves_what_a_place"),
         ("(estimate.lost - _NOISELESS)", "(0 * estimate.lost)", "a_gradual_border_and_a_noisy_one_reserve_more"),
         ("problem.ledger.reserved = problem.verdict", "pass", "the_settle_phase_may_ask_all_but_the_verdict"),
     ),
@@ -325,7 +325,7 @@ MUTATIONS = [
         "attacks/directions/gain.py",
         "unit/attacks/test_measured_gain.py",
         ("torch.minimum(best, 2 * state.last)", "best", "the_number_at_most_doubles"),
-        ("torch.where(many, wanted, counts)", "wanted", "a_normal_of_few_dimensions_leaves_the_usual_number"),
+        ("torch.where(many, wanted, counts)", "wanted", "each_image_follows_the_rule_of_its_own"),
         ("torch.where(move.angle > 0, _RATE", "torch.where(move.angle >= 0, _RATE", "a_ray_that_was_measured_again"),
         (
             "a = state.square.clamp(min=_LEAST) / state.number.clamp(min=1)",

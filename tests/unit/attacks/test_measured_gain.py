@@ -44,6 +44,14 @@ def test_a_normal_of_few_dimensions_leaves_the_usual_number() -> None:
     assert MeasuredGain()(problem, border, USUAL, ~MANY, MeasuredGain().begin(1))[0].tolist() == [400]
 
 
+def test_each_image_follows_the_rule_of_its_own_dimensions() -> None:
+    problem = problem_of(Plane(unit(D), 0.5), torch.zeros(2, D))
+    border = border_of(problem, unit(D).expand(2, D), 0.5, searched=torch.tensor([10, 10]))
+    usual = torch.tensor([400, 400])
+    counts, _ = MeasuredGain()(problem, border, usual, torch.tensor([True, False]), MeasuredGain().begin(2))
+    assert counts.tolist() == [25, 400]
+
+
 def test_the_first_iteration_of_a_large_one_asks_few() -> None:
     assert after_steps(0.5, 1)[1] == 25
 

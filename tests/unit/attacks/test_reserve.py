@@ -55,6 +55,10 @@ def test_a_gradual_border_and_a_noisy_one_reserve_more_than_a_sharp_one() -> Non
     assert reserved_for(2.5, 0.2) > 100
 
 
+def test_a_gradual_border_reserves_what_a_place_of_moderate_probability_takes() -> None:
+    assert reserved_for(0.0, 0.0, budget=1000) > 150  # a tenth of the budget, for patience, would be 100
+
+
 def test_the_reserve_of_a_border_is_at_most_a_quarter_of_the_budget() -> None:
     assert reserved_for(2.5, 0.3, budget=200) == 50
 
